@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.offsets.offsets import Offsets
@@ -182,7 +182,7 @@ class Run:
                 done = until is not None and planner.is_at_target(start, is_first=is_first)
                 if done:
                     self._on_event(Begins(f"nothing to read: the group is past until {self._settings.until}"))
-                self.tables.begun(Offsets.from_dict(start), is_accepted=is_accepted)
+                self.tables.begun(start, is_accepted=is_accepted)
                 if self._chosen in (GROUP, TARGET):
                     self._chosen, self._fallback = None, "earliest"
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
@@ -208,7 +208,7 @@ class Run:
         self._on_event(Begins(start_text(known, stored.without_topics(reset_offsets), settings.topics, chosen)))
         return starting, is_accepted
 
-    def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Any, stop: threading.Event) -> None:
+    def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Offsets, stop: threading.Event) -> None:
         """Rounds from `start` on. TableChanged if a table was put back meanwhile: then the run begins once more."""
         interval_ms = self._settings.interval_ms
         begun_at = time.monotonic()
@@ -217,7 +217,7 @@ class Run:
                 raise TableChanged
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
-                self.tables.ends.go_back(Offsets.from_dict(planner.still_available(ahead.to_dict())))
+                self.tables.ends.go_back(planner.still_available(ahead))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
                 self._on_event(Idle(began_at))
@@ -227,11 +227,7 @@ class Run:
                 continue
             if self._last is None:
                 self._on_event(Reading())
-            first = Offsets.from_dict(start)
-            planned_end = Offsets.from_dict(end)
-            last = self.tables.ends.end_of_round(first, planned_end)
-            if last is not planned_end:
-                end = last.to_dict()
+            end = self.tables.ends.end_of_round(start, end)
             tasks = planner.partitions(start, end)
             place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
             read = self._engine.read(options, tasks, place) if tasks else None
@@ -239,7 +235,7 @@ class Run:
                 self._why_spark = why
                 if why:
                     self._on_event(SparkWrites(why))
-            written = self.tables.write(read, first, last)
+            written = self.tables.write(read, start, end)
             if written is None:
                 continue
             planner.complete(end)
@@ -248,7 +244,7 @@ class Run:
             self._complete(
                 written,
                 planned - written.bad if written.rows is None else written.rows,
-                None if behind is None else rows_behind(Offsets.from_dict(behind), last),
+                None if behind is None else rows_behind(behind, end),
                 time.monotonic() - began,
             )
             start = end

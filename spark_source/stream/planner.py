@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from spark_source.cluster.cluster import TubeCluster, check_scope, default_node_count
 from spark_source.offsets.offset_spec import OffsetSpec
@@ -35,11 +34,6 @@ __all__ = ["StreamPlanner"]
 _log = logging.getLogger(__name__)
 
 _LOGGED_CHARACTERS = 300
-_CACHED_BATCHES = 4
-"""Start and end of the batch, start of the previous one, and one more."""
-
-Json: TypeAlias = dict[str, Any]
-"""Offsets in the form of Spark's checkpoint."""
 
 
 class _Group(NamedTuple):
@@ -54,7 +48,7 @@ class _Group(NamedTuple):
 class _Question(NamedTuple):
     """Spark's question: where does the batch end?"""
 
-    start: Json
+    start: Offsets
     max_rows: int | None
     min_rows: int | None
 
@@ -102,11 +96,8 @@ class StreamPlanner:
         Spark's Kafka source a run's first batch is not held back."""
         self._idle: _Idle | None = None
         """The last look, if there was nothing to do."""
-        self._passed: deque[tuple[Json, Offsets]] = deque(maxlen=_CACHED_BATCHES)
-        """The last offsets passed to or from Spark. It passes the same ones several times per batch, and to parse those
-        of thousands of partitions takes long."""
 
-    def initial(self) -> Json:
+    def initial(self) -> Offsets:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
         complete."""
         if self._initial is None:
@@ -114,7 +105,7 @@ class StreamPlanner:
             stored = self._progress.initial()
             self._initial, snapshot = self._new_start() if stored is None else self._stored_start(stored)
             self._position.begin(self._initial, snapshot)
-        return self._initial.to_dict()
+        return self._initial
 
     def _stored_start(self, stored: Offsets) -> tuple[Offsets, Snapshot]:
         group, spec = self._joined(), self._options.start_of("stream")
@@ -147,7 +138,7 @@ class StreamPlanner:
         self._first_snapshot = snapshot
         return start, snapshot
 
-    def latest(self, start: Json, max_rows: int | None, min_rows: int | None = None) -> Json:
+    def latest(self, start: Offsets, max_rows: int | None, min_rows: int | None = None) -> Offsets:
         """Where the batch that begins at `start` ends. Returns `start` if nothing is new, or if there are fewer than
         `min_rows` rows and `maxTriggerDelay` is not over.
 
@@ -161,7 +152,7 @@ class StreamPlanner:
             self._progress.finish()  # Spark may end the query now
         return end
 
-    def _end_of_batch(self, question: _Question) -> Json:
+    def _end_of_batch(self, question: _Question) -> Offsets:
         """`latest` with one look at the cluster."""
         group = self._joined()
         # While messages arrive, each batch should end at the brokers' current ends.
@@ -170,8 +161,8 @@ class StreamPlanner:
             # The first batch uses the same look as the starting offsets, so it reads nothing at `latest`. After a
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
             recent, self._first_snapshot = self._first_snapshot, None
-        start, max_rows, min_rows = question
-        begin = self._position.asked_from = self._parsed(start)
+        begin, max_rows, min_rows = question
+        self._position.asked_from = begin
         if not self._scope_checked:
             check_scope(self._options, recent.view, begin)
             self._scope_checked = True
@@ -185,7 +176,7 @@ class StreamPlanner:
         ):
             if complete:
                 self._position.record(begin, recent)
-            return start
+            return begin
         available = begin
         try:
             ends = None if self._target is None else self._target.ends
@@ -209,16 +200,16 @@ class StreamPlanner:
             end = self._target.capped(end, available)
         if end is begin:
             self._idle = _Idle(question, recent, is_delayed)
-            return start
+            return begin
         self._idle = None
         group.judge.planned(available, end, recent.bounds)
-        return self._written(end)
+        return end
 
-    def still_available(self, offsets: Json) -> Json:
+    def still_available(self, offsets: Offsets) -> Offsets:
         """`offsets` beyond the query's start, less what brokers lost of it. DataLoss if `failOnDataLoss` says so."""
         group = self._joined()
-        _, available = group.judge.still_available(self._parsed(offsets), group.snapshots.get())
-        return self._written(available)
+        _, available = group.judge.still_available(offsets, group.snapshots.get())
+        return available
 
     def expired(self, offsets: Offsets) -> DataLoss | None:
         """The error of a read from `offsets`, if messages there had expired when the target was frozen, and
@@ -228,19 +219,18 @@ class StreamPlanner:
         gone = [one for one in lost if one.kind == "expired"]
         return data_loss(gone) if gone and self._options.fail_on_data_loss else None
 
-    def complete(self, end: Json) -> None:
+    def complete(self, end: Offsets) -> None:
         """Record that everything before `end` is certainly in the sink, unless Spark has said so by asking for a
         batch."""
-        complete = self._parsed(end)
-        if self._position.is_news(complete):
-            self._position.record(complete, self._joined().snapshots.get())
+        if self._position.is_news(end):
+            self._position.record(end, self._joined().snapshots.get())
 
-    def partitions(self, start: Json, end: Json) -> list[ReadTask]:
-        """The tasks of the batch from `start` to `end`; always the same ranges."""
+    def partitions(self, start: Offsets, until: Offsets) -> list[ReadTask]:
+        """The tasks of the batch from `start` to `until`; always the same ranges."""
         self._progress.check()
         group = self._joined()
         snapshot = group.snapshots.get()
-        begin, until = self._parsed(start), self._parsed(end)
+        begin = start
         self._first_batch_planned = True
         # Two kinds of batches may go back and have nothing to read there: the first batch of an earlier run, which
         # began and ended before the current `latest`, and batches back to the end of a broker's data after an accepted
@@ -254,7 +244,7 @@ class StreamPlanner:
         planned = BatchPlan.of(
             begin, until, group.assigner.of_batch(snapshot.configured, begin, until), self._options.takeover
         )
-        if start != end and planned != self._position.planned:
+        if start != until and planned != self._position.planned:
             _log.info("batch planned: %s", planned)
             self._position.planned = planned
         return tasks_of(planned, snapshot.view, self._options)
@@ -272,18 +262,18 @@ class StreamPlanner:
             ends = finder.find(until, layout.configured, layout.view_read, frozen.bounds)
         self._target = Target(frozen, ends)
 
-    def is_at_target(self, start: Json, *, is_first: bool) -> bool:
+    def is_at_target(self, start: Offsets, *, is_first: bool) -> bool:
         """See Target.is_reached."""
         assert self._target is not None
-        return self._target.is_reached(self._parsed(start), is_first=is_first)
+        return self._target.is_reached(start, is_first=is_first)
 
-    def reported_latest(self) -> Json | None:
+    def reported_latest(self) -> Offsets | None:
         """The ends of all partitions at the last look, or `until`, for Spark's progress; queries nobody."""
         snapshot = self._group.snapshots.last if self._group is not None else None
         if snapshot is None:
             return None
         until = {} if self._target is None else self._target.until
-        return snapshot.latest.clamp({}, until).to_dict()
+        return snapshot.latest.clamp({}, until)
 
     def close(self) -> None:
         """Write the last position, which the next run must find, and release the group, so that it need not wait."""
@@ -342,20 +332,6 @@ class StreamPlanner:
         starts = starts_again(missing, snapshot, group.finder)
         return snapshot, begin.merge({key: min(at, until[key]) for key, at in starts.items()})
 
-    def _parsed(self, given: Json) -> Offsets:
-        """ConfigurationError if they are invalid."""
-        for text, known in self._passed:
-            if text == given:
-                return known
-        parsed = Offsets.from_dict(given)
-        self._passed.append((given, parsed))
-        return parsed
-
-    def _written(self, offsets: Offsets) -> Json:
-        """In Spark's form; Spark will pass them back."""
-        self._passed.append((offsets.to_dict(), offsets))
-        return offsets.to_dict()
-
     @property
     def _delay_over(self) -> bool:
         return self._delayed_until is None or self._clock() >= self._delayed_until
@@ -367,7 +343,7 @@ class StreamPlanner:
         if target is None or idle is None:
             return False
         # Not from a newer look: a broker that answers since then has more.
-        waited = target.waited_for_silent(self._parsed(idle.question.start), idle.snapshot, self._lookup)
+        waited = target.waited_for_silent(idle.question.start, idle.snapshot, self._lookup)
         if waited:
             self._joined().snapshots.get(fresh=True)
         return waited

@@ -18,9 +18,9 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task
-from spark_source.stream.planner import StreamPlanner
 from tests.apache.fixtures import options
 from tests.apache.server import ApacheTubeMQ, TopicSpec
+from tests.spark_source.as_spark import JsonPlanner
 from tests.waiting import wait_for
 from tubeclient import (
     Admin,
@@ -102,10 +102,10 @@ def values(given: SourceOptions, tasks: Iterable[ReadTask]) -> list[int]:
 
 
 @contextmanager
-def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, StreamPlanner]]:
+def restarted(ageing: Ageing, topic: str, **more: object) -> Iterator[tuple[SourceOptions, JsonPlanner]]:
     """The planner of a query that was started again; once it is closed its group is free."""
     given = parse_options(options(ageing.apache, topic, f"{topic}_stream", **more))
-    with closing(StreamPlanner(given, TubeCluster(given), ProgressTable(given))) as planner:
+    with closing(JsonPlanner(given, TubeCluster(given), ProgressTable(given))) as planner:
         yield given, planner
 
 

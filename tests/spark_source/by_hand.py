@@ -11,7 +11,7 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
 from spark_source.read.task_read import read_task
-from spark_source.stream.planner import StreamPlanner
+from tests.spark_source.as_spark import JsonPlanner
 from tests.waiting import wait_for
 
 __all__ = ["Query"]
@@ -45,16 +45,16 @@ class Query:
         self.rows: list[bytes] = []
 
     @contextlib.contextmanager
-    def run(self) -> Iterator[StreamPlanner]:
+    def run(self) -> Iterator[JsonPlanner]:
         """The planner of one run, from the checkpoint on, as text has kept it."""
-        one = StreamPlanner(self.options, TubeCluster(self.options), ProgressTable(self.options))
+        one = JsonPlanner(self.options, TubeCluster(self.options), ProgressTable(self.options))
         try:
             self.checkpoint = json.loads(json.dumps(self.checkpoint or one.initial()))
             yield one
         finally:
             one.close()
 
-    def batch(self, one: StreamPlanner, max_rows: int | None = None) -> dict[str, Any]:
+    def batch(self, one: JsonPlanner, max_rows: int | None = None) -> dict[str, Any]:
         """Plan and read one batch, if there is one; returns where the query stands."""
         assert self.checkpoint is not None
         end = one.latest(self.checkpoint, max_rows)
@@ -64,5 +64,5 @@ class Query:
         self.checkpoint = end
         return end
 
-    def until(self, one: StreamPlanner, count: int) -> None:
+    def until(self, one: JsonPlanner, count: int) -> None:
         wait_for(lambda: self.batch(one) and len(self.rows) >= count, f"{count} rows")

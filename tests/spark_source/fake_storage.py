@@ -12,7 +12,7 @@ from offsets_store.rows import Row
 from offsets_store.run import Conflict
 from offsets_store.schema import POSITION
 from spark_source.progress.writer import Waits
-from spark_source.stream.planner import StreamPlanner
+from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 
 HANG_SECONDS = 30.0
@@ -99,7 +99,7 @@ def at(rows: int) -> dict[str, Any]:
     return as_json(both(rows))
 
 
-def open_planner(storage: FakeStorage, waits: Waits = LONG, cluster: FakeCluster | None = None) -> StreamPlanner:
+def open_planner(storage: FakeStorage, waits: Waits = LONG, cluster: FakeCluster | None = None) -> JsonPlanner:
     return planner_with(storage.table, waits, cluster or FakeCluster(rows=(0, 100)), offsetsTable="/memory")
 
 

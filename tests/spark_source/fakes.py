@@ -15,7 +15,7 @@ from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.progress.progress_table import Position, ProgressTable
 from spark_source.progress.writer import Waits
-from spark_source.stream.planner import StreamPlanner
+from tests.spark_source.as_spark import JsonPlanner
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, NoMessageTime, TubeError
@@ -251,15 +251,15 @@ class SettledTable(ProgressTable):
         self.check()
 
 
-def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> StreamPlanner:
+def planner(cluster: FakeCluster, clock: FakeClock | None = None, **more: object) -> JsonPlanner:
     chosen = options(**more)
-    return StreamPlanner(chosen, cluster, SettledTable(chosen), clock or FakeClock())
+    return JsonPlanner(chosen, cluster, SettledTable(chosen), clock or FakeClock())
 
 
-def planner_with(table: OffsetsTable | None, waits: Waits, cluster: FakeCluster, **more: object) -> StreamPlanner:
+def planner_with(table: OffsetsTable | None, waits: Waits, cluster: FakeCluster, **more: object) -> JsonPlanner:
     """A planner whose offsets table is `table`, where the options name one, and waits for it as `waits` say."""
     chosen = options(**more)
-    return StreamPlanner(chosen, cluster, ProgressTable(chosen, table, waits), FakeClock())
+    return JsonPlanner(chosen, cluster, ProgressTable(chosen, table, waits), FakeClock())
 
 
 offset_values = st.integers(0, 8).map(lambda n: n * INDEX_ENTRY_BYTES)

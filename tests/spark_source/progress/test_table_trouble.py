@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from offsets_store import OffsetsTableError, SupersededRun
 from spark_source.progress.writer import Waits
-from spark_source.stream.planner import StreamPlanner
 from tests.examples import examples
+from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fake_storage import FAULTS, SHORT, FakeStorage, at, both, broken, lost_race, open_planner
 from tests.spark_source.fakes import FakeCluster, in_rows, planner
 from tests.waiting import wait_for
 
 
-def drive(one: StreamPlanner) -> list[object]:
+def drive(one: JsonPlanner) -> list[object]:
     """All answers of a query of four batches that goes on from a checkpoint."""
     answers: list[object] = []
     start = at(1)
@@ -113,9 +113,7 @@ def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: py
         lambda one: one.complete(at(3)),
     ],
 )
-def test_a_newer_run_ends_the_query_at_its_next_call(
-    storage: FakeStorage, call: Callable[[StreamPlanner], Any]
-) -> None:
+def test_a_newer_run_ends_the_query_at_its_next_call(storage: FakeStorage, call: Callable[[JsonPlanner], Any]) -> None:
     older, newer = open_planner(storage), open_planner(storage)
     older.complete(at(1))
     wait_for(lambda: storage.positions == both(1), "the older run's commit")

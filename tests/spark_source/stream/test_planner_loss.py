@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.stream.planner import StreamPlanner
+from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
@@ -167,7 +167,7 @@ def test_a_topic_that_is_not_read_any_more_is_no_loss(reading: dict[str, Any]) -
 
 
 def with_a_new_partition(
-    one: StreamPlanner, clock: FakeClock, cluster: FakeCluster
+    one: JsonPlanner, clock: FakeClock, cluster: FakeCluster
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Where an empty batch begins and ends in which a partition enters."""
     start = as_json({"1:t:0": 10})

@@ -8,17 +8,17 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from spark_source.plan.read_task import ReadTask
-from spark_source.stream.planner import StreamPlanner
 from spark_source.stream.stream_reader import TubeStreamReader
+from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, in_rows, options, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import TopicLayout
 
 
-def reader(planned: StreamPlanner) -> TubeStreamReader:
+def reader(planned: JsonPlanner) -> TubeStreamReader:
     """As Spark before 4.2 asks it, which does not tell where the last batch ended."""
     made = TubeStreamReader(options())
-    made._planner = planned
+    made._planner = planned.planner
     return made
 
 

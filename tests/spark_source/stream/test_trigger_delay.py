@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
+from spark_source.offsets.offsets import Offsets
 from spark_source.stream.stream_reader import TubeStreamReader
 from tests.spark_source.fakes import STORE, FakeClock, FakeCluster, as_json, options, planner
 from tubeclient.errors import ConfigurationError
@@ -59,7 +60,7 @@ def test_what_spark_is_told_and_what_it_asks_with() -> None:
     asked: list[tuple[int | None, int | None]] = []
 
     class Planner:
-        def latest(self, start: dict[str, object], max_rows: int | None, min_rows: int | None) -> dict[str, object]:
+        def latest(self, start: Offsets, max_rows: int | None, min_rows: int | None) -> Offsets:
             asked.append((max_rows, min_rows))
             return start
 
@@ -72,8 +73,8 @@ def test_what_spark_is_told_and_what_it_asks_with() -> None:
         reader = TubeStreamReader(options(**given))
         assert reader.getDefaultReadLimit() == limit
         reader._planner = Planner()  # type: ignore[assignment]
-        reader.latestOffset({}, limit)
-        reader.latestOffset({}, ReadAllAvailable())  # Trigger.Once
+        reader.latestOffset(at(0), limit)
+        reader.latestOffset(at(0), ReadAllAvailable())  # Trigger.Once
     everything = (None, None)
     assert asked == [everything, everything, (9, None), everything, (None, 4), everything, (9, 4), everything]
 

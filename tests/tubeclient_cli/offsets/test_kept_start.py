@@ -15,7 +15,7 @@ from offsets_store import GroupKey, OffsetsTable
 from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.progress.progress_table import ProgressTable
-from spark_source.stream.planner import StreamPlanner
+from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.feed import Feed
 from tests.tubeclient_cli.offsets.runner import GROUP, OffsetsCommands
 from tubeclient.errors import DataLoss
@@ -41,10 +41,10 @@ class Bench:
         self._feed.send(50)
         self.tube.expire("clicks", 120 * ROW)
 
-    def query(self, starting: str, **more: str) -> StreamPlanner:
+    def query(self, starting: str, **more: str) -> JsonPlanner:
         given = self._feed.options(GROUP, startingOffsets=starting, offsetsTable=self.table, **more)
         options = parse_options({name: str(value) for name, value in given.items()})
-        return StreamPlanner(options, TubeCluster(options), ProgressTable(options))
+        return JsonPlanner(options, TubeCluster(options), ProgressTable(options))
 
     def begins(self, starting: str, **more: str) -> int:
         query = self.query(starting, **more)
