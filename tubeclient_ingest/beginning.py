@@ -29,10 +29,10 @@ _OF_GROUP: Final = (
     " which may be one round behind if the last run was killed"
 )
 OF_COUNTS: Final = (
-    "Reset the offsets of each topic, once (--reset-offsets TOPIC, or Ingest.reset_offsets), with starting-offsets"
-    " earliest: the other tables say themselves where their rows end, and only counts come again. If the reset finds"
-    " one that does not, then with offsets of partitions as JSON at which all tables' rows end, or with group, if that"
-    " is the group's position in the offsets table"
+    "Give starting-offsets target, once: the other tables say themselves where their rows end, and only counts come"
+    " again. If one of them does not, reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets)"
+    " with offsets of partitions as JSON at which all tables' rows end, or with group, if that is the group's position"
+    " in the offsets table"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 OF_STREAM: Final = (
@@ -59,11 +59,19 @@ def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> 
 
 
 def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
-    """The error of a reset to earliest of a group of which neither the counts table nor this table has the history."""
+    """The error of a group of which neither the counts table nor this table has the history."""
     return UnknownRows(
-        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: with earliest"
-        " they would come again. Reset the offsets with offsets of partitions as JSON at which all tables' rows end, or"
-        " with group, if that is the group's position in the offsets table"
+        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: with target"
+        " they would come again. Reset the offsets of each topic, once, with offsets of partitions as JSON at which all"
+        " tables' rows end, or with group, if that is the group's position in the offsets table"
+    )
+
+
+def of_before_resets(where: str, consumer_group: str, topics: Collection[str], advice: str) -> UnknownRows:
+    """The error of a table whose rows end, in these topics, at offsets of before a reset."""
+    return UnknownRows(
+        f"the rows of group {consumer_group} in {where} end at offsets of before {', '.join(topics)} was reset, or lost"
+        f" messages. By now they may be places among other messages. Restore a version after that. {advice}"
     )
 
 

@@ -72,14 +72,21 @@ class CountsTable:
         names = (row[0] for row in self._table.rows().select("inlongStreamId").distinct().collect())
         return {StreamId(name) for name in names} - {REST}
 
-    def commit(self, counts: Mapping[str, tuple[Count, ...]], ends: Offsets, streams: Mapping[str, Reached]) -> None:
+    def commit(
+        self,
+        counts: Mapping[str, tuple[Count, ...]],
+        ends: Offsets,
+        streams: Mapping[str, Reached],
+        resets: Mapping[str, int],
+    ) -> None:
         """Write `counts`, by stream, and the checkpoint; then report them."""
         sequence, run_id, now = self.checkpoint.state.sequence + 1, self.checkpoint.run_id, datetime.now(UTC)
         if self._log is None:
-            self.checkpoint.write(self._rows.counts(counts, sequence, run_id, now), ends, streams)
+            rows = self._rows.counts(counts, sequence, run_id, now)
+            self.checkpoint.write(rows, ends, streams, resets=resets)
         else:
             self._files = self._written(self._rows.counted_rows(counts, sequence, run_id, now))
-            self.checkpoint.write(None, ends, streams)
+            self.checkpoint.write(None, ends, streams, resets=resets)
         own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
         reported = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
         sender = run_id, int(now.timestamp() * 1000), sequence

@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
-    OF_STREAM,
     TableChanged,
     check_beginning,
     check_cluster,
     goes_on_from,
     named,
+    of_before_resets,
     overtaken,
     trusted,
 )
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.record import Count, Reached, SinkRecord, most
 from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.writing import Writer
 
@@ -37,6 +38,11 @@ _READ_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
+_NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
+_TAKE: Final = (
+    "Or reset the offsets of these topics, to earliest if they were created again. Or take the table as it is, with"
+    " starting-offsets target, once"
+)
 
 
 class Written(NamedTuple):
@@ -86,20 +92,21 @@ class GroupTable:
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
-    def begin(self, chosen: str | None, reset_offsets: Collection[str], *, unless_known: bool = False) -> bool:
-        """Look at the table at a run's beginning. Returns whether the user takes it as others left it. `unless_known`:
-        no topic begins anew if the table says where its rows end."""
+    def begin(self, chosen: str | None, reset_offsets: Collection[str]) -> bool:
+        """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
         self.run_id, self._settled_at = uuid.uuid4().hex, None
         found = self.read_state()
-        if unless_known and found.record is not None:
-            reset_offsets = ()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
         topics = set(self._settings.topics).difference(reset_offsets)
-        if topics and not (self._advice == OF_STREAM and chosen == TARGET):
+        if topics and not (self._advice is not None and chosen == TARGET):  # others say where rows end
             check_beginning(found, self.where, group, topics, self._advice)
-        self.state = trusted(found.without_topics(reset_offsets), self.where, group, chosen)
-        return not self.is_known or (found.taken_out is not None and found.taken_out.everything)
+        now = found.without_topics(reset_offsets)
+        stale = now.stale(now.resets)
+        if stale and chosen != TARGET:
+            raise of_before_resets(self.where, group, stale, self._advice or _TAKE)
+        self.state = trusted(now, self.where, group, chosen)
+        return not self.is_known or bool(stale) or (found.taken_out is not None and found.taken_out.everything)
 
     @property
     def where(self) -> str:
@@ -146,10 +153,13 @@ class GroupTable:
         ends: Offsets,
         streams: Mapping[str, Reached] = _NO_STREAMS,
         counts: tuple[Count, ...] = (),
+        resets: Mapping[str, int] = _NO_RESETS,
     ) -> Counted:
-        """Commit rows (None: none) and where the group's rows end then; `streams` and `counts` are the record's."""
+        """Commit rows (None: none) and where the group's rows end then; what else is given is the record's."""
         group = self._settings.consumer_group
-        record = SinkRecord(group, self.run_id, ends, masters=self._masters, streams=streams, counts=counts)
+        resets = most((resets, self.state.resets))
+        more = SinkRecord(group, self.run_id, ends, masters=self._masters)
+        record = replace(more, streams=streams, counts=counts, resets=resets)
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()
         # What the user chose is about what others did before the run.

@@ -9,7 +9,7 @@ are left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.table_uris import text_in_sql
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.record import SinkRecord, not_undone
+from tubeclient_ingest.record import SinkRecord, most, not_undone
 
 __all__ = ["BAD", "LATE", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
 
@@ -74,7 +74,6 @@ class Harm(Enum):
         " (delta.setTransactionRetentionDuration)"
     )
     MOVED = "was meant for the table that was here before this one"
-    WENT_BACK = "undid commits with which the group's offsets went back, as after a reset"
 
 
 class TakenOut(NamedTuple):
@@ -116,6 +115,8 @@ class SinkState:
     """Ids that the table had before, where no record says it."""
     undone_numbers: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     """As SinkRecord.undone, where no record says it."""
+    resets: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """As SinkRecord has it, the highest that any of the group's commits says, or the user since."""
     only_others_wrote: bool = field(default=False, compare=False)
     """Whether there are rows of no group's job, and no commit of the group but those that RESTORE undid."""
 
@@ -136,9 +137,13 @@ class SinkState:
         if self.sequence > last:
             undone = (*undone, (last + 1, self.sequence))
         numbered = replace(record, sequence=self.sequence + 1, undone=undone, known_from=known_from)
-        settled = max(record.settled, self.settled)
         return replace(
-            numbered, based_on=self.version, table_id=self.table_id, former_ids=self.table_ids[1:], settled=settled
+            numbered,
+            based_on=self.version,
+            table_id=self.table_id,
+            former_ids=self.table_ids[1:],
+            settled=max(record.settled, self.settled),
+            resets=record.resets if before is None else most((record.resets, before.resets)),
         )
 
     @property
@@ -157,7 +162,19 @@ class SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
         record = self.record and replace(self.record, ends=self.record.ends.without_topics(topics))
         taken_out = self.taken_out if record and record.ends else None
-        return replace(self, record=record, taken_out=taken_out)
+        return replace(self, record=record, taken_out=taken_out, resets=once_more(self.resets, topics))
+
+    def stale(self, resets: Mapping[str, int]) -> list[str]:
+        """The topics that were reset, by `resets`, since the group's last commit, of which it says where rows end."""
+        record = self.record
+        there = {key.topic for key in record.ends} if record is not None else set()
+        own = record.resets if record is not None else {}
+        return sorted(topic for topic in there if resets.get(topic, 0) > own.get(topic, 0))
+
+
+def once_more(resets: Mapping[str, int], topics: Iterable[str]) -> dict[str, int]:
+    """`resets` after one of these topics."""
+    return {**resets, **{topic: resets.get(topic, 0) + 1 for topic in topics}}
 
 
 class _Effect(Enum):
@@ -176,9 +193,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     newest: SinkRecord | None = None
     first_undone: int | None = None
     undone_before: tuple[tuple[int, int], ...] = ()
-    restored: Commit | None = None
     of_others = False
-    after: SinkRecord | None = None
     own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
     run_of = {one.sequence: one.run_id for one in own}
 
@@ -204,6 +219,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             version=commits[0].version if commits else None,
             table_id=table_id,
             undone_numbers=() if not is_unknown or first_undone is None else (*undone_before, (first_undone, sequence)),
+            resets=most(one.resets for one in own),
             only_others_wrote=record is None and of_others,
         )
 
@@ -211,15 +227,11 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
-            if restored is not None and after is not None and _went_back(record, after):
-                # Where the rows of an earlier version end may be a place among other messages now.
-                taken = _worse(taken, _harm(restored, Harm.WENT_BACK))
         if not there(commit):
-            after = record or after
             if record is not None:  # the oldest one knows what was undone before it
                 newest, first_undone, undone_before = newest or record, record.sequence, record.undone
             elif _effect(commit) is _Effect.RESTORES:
-                undone_before, after = (), None
+                undone_before = ()
             continue
         if record is not None:
             base = -1 if record.based_on is None else record.based_on
@@ -234,7 +246,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             return found(commit, is_whole=commits[-1].version <= base + 1, rows=rows)
         effect, of_others = _effect(commit), of_others or _adds_rows(commit)
         if effect is _Effect.RESTORES and (version := _restored(commit)) is not None:
-            restored_to, restored = version, commit
+            restored_to = version
         elif effect is _Effect.FOREIGN:
             return found(is_whole=False, is_copy=True)
         else:
@@ -244,10 +256,6 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
 
 def _harm(commit: Commit, how: Harm) -> TakenOut:
     return TakenOut(commit.version, commit.operation, everything=True, how=how)
-
-
-def _went_back(before: SinkRecord, now: SinkRecord) -> bool:
-    return any(at < before.ends.get(key, at) for key, at in now.ends.items())
 
 
 def _taken(commit: Commit) -> TakenOut | None:

@@ -32,6 +32,11 @@ def ends_of(number: int, ends: Offsets, reached: Reached | None, group_ends: Off
     return ends
 
 
+def topics_behind(start: Offsets, end: Offsets) -> set[str]:
+    """The topics in which `end` is before `start`: brokers lost what there was."""
+    return {key.topic for key, at in end.items() if at < start.get(key, 0)}
+
+
 def lowest(several: Collection[Offsets]) -> Offsets:
     """The first offset that any of the tables needs, in the partitions of which all have rows."""
     first, *others = several

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -83,6 +83,10 @@ class SinkRecord:
     counts: tuple[Count, ...] = ()
     """In a stream's table: the records of this commit, and of those before it that the counts table does not have."""
 
+    resets: Mapping[str, int] = field(default_factory=dict)
+    """How often the group's offsets in a topic were reset, or went back with what brokers lost. Offsets of before may
+    be places among other messages now. Topics that are not here: never."""
+
     @property
     def is_retry(self) -> bool:
         """Whether it moved bad records to the target."""
@@ -117,6 +121,7 @@ class SinkRecord:
         index.update((at, number) for number, at in enumerate(places))
         streams = {name: [one.number, *(index[at] for at in one[1:])] for name, one in self.streams.items()}
         of_group = {"places": [one.to_dict() for one in places], "streams": streams, "counts": self.counts}
+        of_group["resets"] = dict(self.resets)
         more = {"endOffsets": self.ends.to_dict(), **{name: value for name, value in of_group.items() if value}}
         return json.dumps({_FIELD: {"version": _VERSION, **values, **more}})
 
@@ -146,8 +151,16 @@ class SinkRecord:
             name: Reached(number, *(places[-1 if at is None else at] for at in indices))
             for name, (number, *indices) in given.get("streams", {}).items()
         }
-        counts = tuple(Count(*one) for one in given.get("counts", ()))
-        return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, counts=counts, **values)
+        more = {"counts": tuple(Count(*one) for one in given.get("counts", ())), "resets": given.get("resets", {})}
+        return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, **more, **values)
+
+
+def most(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The highest value of each name."""
+    found: dict[str, int] = {}
+    for one in several:
+        found |= {name: max(number, found.get(name, 0)) for name, number in one.items()}
+    return found
 
 
 def not_undone(undone: Sequence[tuple[int, int]], last: int) -> tuple[tuple[int, int], ...]:

@@ -301,10 +301,7 @@ class Engine:
         if settings.inlong_group is None:
             return OneTable(self.writer(settings, options), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
-        may_go_back = not options.fail_on_data_loss
-        return StreamTables(
-            rows, settings, masters, lambda one: self.writer(one, options), on_event, may_go_back=may_go_back
-        )
+        return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), on_event)
 
     def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
         place = settings.bad_records

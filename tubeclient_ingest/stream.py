@@ -10,7 +10,8 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.group_settings import StreamId
-from tubeclient_ingest.levels import after, end_of_round, highest
+from tubeclient_ingest.history import once_more
+from tubeclient_ingest.levels import after, end_of_round, highest, topics_behind
 from tubeclient_ingest.record import WITH_REST, Count, Reached
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class GroupEnds:
         self.streams: dict[str, Stream] = {}
         self.others = Offsets({})
         """Where the rows of all other streams end."""
+        self.resets: dict[str, int] = {}
+        """As SinkRecord has it, of the group."""
 
     def levels(self) -> list[Offsets]:
         """Where the rows of tables end that take part; once, where they are equal."""
@@ -119,6 +122,8 @@ class GroupEnds:
 
     def go_back(self, ends: Offsets) -> None:
         """There is nothing past `ends`, in their partitions: other messages come there."""
+        levels = [self.others, *(one.ends for one in self.streams.values())]
+        self.resets = once_more(self.resets, set[str]().union(*(topics_behind(one, ends) for one in levels)))
         for one in self.streams.values():
             one.since = None if one.since is None else one.since.clamp({}, ends)
         self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))

@@ -17,7 +17,14 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
-from tubeclient_ingest.beginning import OF_STREAM, OvertakenRun, TableChanged, ahead_of_counts, rows_come_again
+from tubeclient_ingest.beginning import (
+    OF_STREAM,
+    OvertakenRun,
+    TableChanged,
+    ahead_of_counts,
+    of_before_resets,
+    rows_come_again,
+)
 from tubeclient_ingest.counting import Counted, persisted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
@@ -25,10 +32,9 @@ from tubeclient_ingest.group_settings import REST, StreamId, takes
 from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest, taken
-from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
+from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord, most
 from tubeclient_ingest.round_read import Part, RoundRead
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import Sink
+from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
@@ -67,13 +73,9 @@ class StreamTables:
         masters: tuple[str, ...],
         writer_of: Callable[[IngestSettings], Writer],
         on_event: Callable[[LeftBehind | ToRest], object],
-        *,
-        may_go_back: bool = False,
     ) -> None:
         self._rows, self._settings, self._masters = rows, settings, masters
         self._writer_of, self._on_event = writer_of, on_event
-        self._may_go_back = may_go_back
-        """Whether what brokers lost is left out, instead of an error."""
         self._counts = CountsTable(rows, settings, masters)
         self.checkpoint = self._counts.checkpoint
         self._create = True
@@ -86,7 +88,7 @@ class StreamTables:
         """Those of them that the run has told, and `REST` for rows of no stream."""
         self._chosen: str | None = None
         self._reset: frozenset[str] = frozenset()
-        """The topics that begin anew, if the counts table said where their rows end."""
+        """The topics that begin anew."""
         self._is_unknown = False
         """Whether the counts table did not say where the group's rows end when the run began."""
 
@@ -109,9 +111,9 @@ class StreamTables:
     ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._chosen, self._is_unknown = known, chosen, record is None
-        self._reset = frozenset(reset_offsets if record is not None else ())
+        self._reset = frozenset(reset_offsets)
         reached = _streams_of(record)
-        if record is None and reset_offsets and chosen not in (None, "earliest"):
+        if record is None and reset_offsets:
             # The user says where the rows of all tables end. Those are known by their counts.
             reached = dict.fromkeys(self._counts.streams(), Reached(0))
         self._streams.clear()
@@ -131,7 +133,10 @@ class StreamTables:
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
         others = sorted(reached.keys() - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(opened, others))
+        tables = [one.table.state for one in self._streams.values() if one.table is not None]
+        self.ends.resets = most(one.resets for one in (self.checkpoint.state, *tables))
         for one in self._streams.values():
+            self._check_resets(one, reached.get(one.name))
             if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
                 self._leave(one, lost)
         return lowest(self.ends.levels())
@@ -147,7 +152,7 @@ class StreamTables:
             # Who finds rows of others later in a table that is new by now sees that the group began before them. Its
             # number is above the former table's before the counts table has it.
             if one.name != REST and one.takes_part and one.table is not None and one.table.is_new:
-                one.table.write(None, one.ends)
+                one.table.write(None, one.ends, resets=self.ends.resets)
                 one.number = one.table.number
         reached = _streams_of(state.record)
         left_the_rest = any(one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST for one in streams)
@@ -160,7 +165,8 @@ class StreamTables:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
             if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
-                one.table.write(None, one.ends, self._with_rest(one))
+                resets = self.ends.resets if one.takes_part else {}
+                one.table.write(None, one.ends, self._with_rest(one), resets=resets)
                 one.number, one.is_accepted = one.table.number, False
 
     def _opened(
@@ -181,7 +187,6 @@ class StreamTables:
                 one.ends = self.ends.others if (since := in_others(one.since)) is None else since
             one.number = one.counted
             if not takes(self._settings, name):
-                self._check_counted(one)
                 return one
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
@@ -194,9 +199,9 @@ class StreamTables:
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, reset_offsets, unless_known=self._is_unknown)
+            one.is_accepted = table.begin(self._chosen, reset_offsets)
             state = table.state
-            if reset_offsets and self._is_unknown and self._chosen in (None, "earliest") and not table.is_known:
+            if self._is_unknown and self._chosen == TARGET and not (table.is_known or reset_offsets):
                 raise rows_come_again(table.where, settings.consumer_group)
             if not (table.is_known or reset_offsets) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
@@ -212,22 +217,26 @@ class StreamTables:
         except Exception as error:
             if reset_offsets:
                 raise
-            self._check_counted(one)
             self._leave(one, error)
         return one
 
-    def _check_counted(self, one: Stream) -> None:
-        """Raise ConfigurationError if a table that does not take part is ahead of the counts table, and offsets may go
-        back: later nobody could tell that its own are those of before."""
-        if one.table is not None or not (self._reset or self._may_go_back):
+    def _check_resets(self, one: Stream, reached: Reached | None) -> None:
+        """Leave a stream behind whose table is not as the counts table knows it, and says where its rows end by offsets
+        of before a reset. UnknownRows for the table for the rest."""
+        number = -1 if reached is None else reached.number
+        if one.table is None or one.table.number == number:  # the counts table says where its rows end
             return
-        record = Sink(self._rows.table_of(one.name), self._settings.consumer_group).read_state().record
-        if record is not None and record.round > one.counted:
-            raise ConfigurationError(
-                f"stream {one.name} does not take part, and a run that died left its table ahead of"
-                f" {self.checkpoint.where}. Let it take part in one run before you reset offsets, or accept losses by"
-                " failOnDataLoss=false"
-            )
+        if stale := one.table.state.stale(self.ends.resets):
+            others = one.since if number < 0 and one.since is not None else self.ends.others
+            one.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
+            if self._chosen == TARGET:
+                one.is_accepted = True
+                return
+            one.number = one.counted
+            error = of_before_resets(one.table.where, self._settings.consumer_group, stale, OF_STREAM)
+            if one.name == REST:
+                raise error
+            self._leave(one, error)
 
     def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
@@ -343,6 +352,8 @@ class StreamTables:
         """Open the tables of streams that came the first time. False: the round has to be planned again."""
         new = self._at_once(lambda name: self._opened(name, None), sorted(names))
         self._streams.update((one.name, one) for one in new)
+        for one in new:
+            self._check_resets(one, None)
         if new:
             # Before its first rows: whoever has no definition of the stream is to know that it has a table.
             self._commit()
@@ -422,7 +433,8 @@ class StreamTables:
             before = {count.minute_ms: count for count in one.uncounted}
             more = [Count(*each) for each in minutes.items()]
             counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
-            return one.table.write(rows, after(one.ends, start, end), self._with_rest(one), counts)
+            ends, resets = after(one.ends, start, end), self.ends.resets
+            return one.table.write(rows, ends, self._with_rest(one), counts, resets)
         except Exception as error:
             return error
 
@@ -438,7 +450,8 @@ class StreamTables:
     def _commit(self) -> None:
         counts = {name: one.uncounted for name, one in self._streams.items()}
         streams = {name: one.reached(self.ends.others) for name, one in self._streams.items()}
-        self._counts.commit(counts, self.ends.others, streams | dict.fromkeys(self._unknown, WITH_REST))
+        streams |= dict.fromkeys(self._unknown, WITH_REST)
+        self._counts.commit(counts, self.ends.others, streams, self.ends.resets)
         for one in self._streams.values():
             one.counted = one.number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -152,18 +153,37 @@ def test_restore_goes_back_to_what_that_version_said() -> None:
     )
 
 
-def test_restore_over_a_reset_makes_it_unknown_what_offsets_mean() -> None:
-    """The topic may have been deleted and created again: then the earlier version ends among other messages."""
-    reset = ours(3, ends=Offsets({A: 0}))
-    back = by_others(5, "RESTORE", version="2")
-    found = state(CREATED, ours(1), ours(2), reset, ours(4), back)
-    assert found.taken_out == TakenOut(5, "RESTORE", everything=True, how=Harm.WENT_BACK)
-    assert state(CREATED, ours(1), ours(2), reset, ours(4), back, ours(6)).taken_out is None  # the user took it
-    assert state(CREATED, ours(1), ours(2), reset, ours(4), by_others(5, "RESTORE", version="3")).taken_out is None
-    # A commit on top of an earlier version did not go back.
-    first = by_others(3, "RESTORE", version="1")
-    lower = ours(4, ends=Offsets({A: 28}))
-    assert state(CREATED, ours(1), ours(2), first, lower, by_others(5, "RESTORE", version="2")).taken_out is None
+def test_offsets_of_before_a_reset_are_stale() -> None:
+    """The topic may have been deleted and created again: then an earlier version ends among other messages."""
+
+    def after_reset(version: int, resets: int = 1) -> Commit:
+        commit = ours(version)
+        assert commit.record is not None
+        return commit._replace(record=replace(commit.record, resets={A.topic: resets}))
+
+    def back(version: int, to: int) -> Commit:
+        return by_others(version, "RESTORE", version=str(to))
+
+    history = [CREATED, ours(1), ours(2)]
+    stale: list[list[Commit]] = [
+        [after_reset(3), back(4, 2)],
+        [after_reset(3), back(4, 2), back(5, 1)],
+        [back(3, 1), after_reset(4), back(5, 1)],
+        [after_reset(3), after_reset(4, 2), back(5, 3)],
+    ]
+    right: list[list[Commit]] = [
+        [],
+        [after_reset(3)],
+        [after_reset(3), after_reset(4), back(5, 3)],
+        [after_reset(3), back(4, 2), after_reset(5)],  # the user took it
+        [after_reset(3), back(4, 0)],
+    ]
+    for commits in (*stale, *right):
+        known = state(*history, *commits)
+        assert known.stale(known.resets) == [A.topic] * (commits in stale), commits
+    began_anew = state(*history).without_topics([A.topic])
+    assert (began_anew.resets, began_anew.stale(began_anew.resets)) == ({A.topic: 1}, [])
+    assert state(*history).stale({A.topic: 1, "another": 2}) == [A.topic]
 
 
 def test_where_restore_took_all_rows_of_the_group_nothing_is_left_of_its_commits() -> None:

@@ -31,6 +31,12 @@ COLUMNS = (
 PLAIN = COLUMNS.replace("`x.y`", "x").replace(" d TIMESTAMP_NTZ,", "").replace(" COMMENT 'what'", "")
 
 
+def of(ddl: str) -> StructType:
+    schema = StructType.fromDDL(ddl)
+    assert isinstance(schema, StructType)
+    return schema
+
+
 @pytest.mark.parametrize(
     ("more", "rule"),
     [
@@ -72,7 +78,7 @@ def test_a_table_that_is_made_without_spark_is_that_of_spark(
     delta_spark: SparkSession, tmp_path: Path, columns: str, partition_by: tuple[str, ...], properties: dict[str, str]
 ) -> None:
     inner = StructType([StructField("w", ArrayType(IntegerType(), False), False)])
-    schema = StructType.fromDDL(columns).add("within", inner)
+    schema = of(columns).add("within", inner)
     place, other = tmp_path / "a table \u00fc" / "within", tmp_path / "of spark"
     assert create_in_log(str(place), schema, partition_by, properties)
     assert not create_in_log(str(place), schema, partition_by, properties)
@@ -116,7 +122,7 @@ def test_what_spark_has_to_make(tmp_path: Path, columns: str, more: dict[str, An
     (tmp_path / "with_files").mkdir()
     (tmp_path / "with_files" / "one.parquet").touch()
     given = {"folder": "t", "partition_by": (), "properties": {}, **more}
-    schema, folder = StructType.fromDDL(columns), str(tmp_path / given["folder"])
+    schema, folder = of(columns), str(tmp_path / given["folder"])
     assert not create_in_log(folder, schema, given["partition_by"], given["properties"])
     assert not Path(folder, "_delta_log").exists()
 
@@ -125,7 +131,7 @@ def test_what_the_session_gives_to_new_tables_they_get(delta_spark: SparkSession
     own = delta_spark.newSession()
     own.conf.set("spark.databricks.delta.properties.defaults.appendOnly", "true")
     table = SparkTable(own, str(tmp_path / "t"))
-    table.create(StructType.fromDDL("id BIGINT"))
+    table.create(of("id BIGINT"))
     assert (detail := table.detail()) is not None
     assert detail.properties == {"delta.appendOnly": "true"}
 

@@ -524,12 +524,13 @@ def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, 
 def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Bench) -> None:
     """Twice, and put back to where it was replaced the second time."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
-    one, two = ({"id": number, "name": "a"} for number in "12")
+    one: dict[str, str | None] = {"id": "1", "name": "a"}
+    two: dict[str, str | None] = {"id": "2", "name": "a"}
     send(bench, canal("INSERT", one, two, {"id": "3", "name": "b"}, es=1))
     where = f"delta.`{bench.settings.target}`"
     replaced = f"CREATE OR REPLACE TABLE {where} USING delta TBLPROPERTIES ('tubeclient.key' = 'id')"
 
-    def follow(late: dict[str, str]) -> None:
+    def follow(late: dict[str, str | None]) -> None:
         send(bench, canal("INSERT", late, es=10))
         with pytest.raises(ConfigurationError, match=r"keys of another table than .*say so: ALTER") as error:
             bench.run(**keyed, starting_offsets="target")
