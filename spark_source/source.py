@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_source.options.given import GivenOptions
+    from spark_source.options.source_options import SourceOptions
 
 
 class TubeSource(DataSource):
@@ -46,20 +47,19 @@ class TubeSource(DataSource):
 
     @as_one_line()
     def schema(self) -> StructType:
-        from spark_source.read.schema import spark_schema
-
-        return spark_schema(self._given.read_options())
+        return _schema(self._given.read_options())
 
     @as_one_line()
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_source.read.schema import check_schema, spark_schema
+        from spark_source.read.schema import check_schema
         from spark_source.stream.batch_reader import TubeBatchReader
+        from spark_source.stream.positions_reader import PositionsReader
 
         options = self._given.read_options()
-        check_schema(schema, spark_schema(options))
+        check_schema(schema, _schema(options))
         options.check_batch()
         self._planned = True
-        return TubeBatchReader(options)
+        return PositionsReader(options) if options.read_positions else TubeBatchReader(options)
 
     @as_one_line()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -68,10 +68,10 @@ class TubeSource(DataSource):
 
         try:
             # A package that is missing is told by the reader as well.
-            from spark_source.read.schema import check_schema, spark_schema
+            from spark_source.read.schema import check_schema
 
             options = self._given.read_options()
-            check_schema(schema, spark_schema(options))
+            check_schema(schema, _schema(options))
             options.check_stream(read_limits=HAS_READ_LIMITS)
         except Exception as error:
             return TubeStreamReader(None, error)
@@ -105,6 +105,13 @@ class TubeSource(DataSource):
         from spark_source.options.given import GivenOptions
 
         return {**self.__dict__, "_given": GivenOptions() if self._planned else self._given}
+
+
+def _schema(options: SourceOptions) -> StructType:
+    from spark_source.read.schema import spark_schema
+    from spark_source.stream.positions_reader import POSITIONS
+
+    return POSITIONS if options.read_positions else spark_schema(options)
 
 
 def _only_appends(asked: str, instead: str) -> Exception:

@@ -11,6 +11,7 @@ import pytest
 from offsets_store.schema import COLUMNS
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
+from spark_source.stream.positions_reader import POSITIONS
 from tests.test_packaging import run_python
 from tests.tiers import HEAVY, LONG, MERGE, NIGHTLY
 from tools.generate_docs import PAGES as GENERATED
@@ -161,7 +162,8 @@ EVERYTHING = RowOptions(payload="inlong", bad_messages="keep", columns=ALL_ATTRI
 
 def test_the_sources_columns_are_documented() -> None:
     documented = table_rows(ROOT / "docs" / "spark-source.md")
-    wanted = {field.name: field.dataType.simpleString() for field in spark_schema(EVERYTHING)}
+    columns = [*spark_schema(EVERYTHING), *POSITIONS]
+    wanted = {field.name: field.dataType.simpleString() for field in columns}
     assert {name: kind.replace(" ", "") for name, kind in documented.items()} == wanted
 
 

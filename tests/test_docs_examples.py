@@ -49,7 +49,7 @@ class Place:
 
     def real(self, text: str) -> str:
         text = re.sub(r"(10|127)\.0\.0\.1:8715(,10\.0\.0\.2:8715)?", self.master_address, text)
-        text = text.replace("read 'positions'", f"read 'positions', masterWebPort '{self.web_port}'")
+        text = text.replace("readPositions 'true'", f"readPositions 'true', masterWebPort '{self.web_port}'")
         text = text.replace("s3://lake/_offsets/tubemq", "s3://lake/_offsets")
         return re.sub(r"(s3:/|/tmp)?/lake/", f"{self.lake}/", text)
 

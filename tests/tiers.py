@@ -64,6 +64,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "spark_source/test_limits_on_spark.py": ("test_partitions_that_stand_apart_make_smaller_batches_until_they_meet",),
     "spark_source/test_named_sources.py": ("test_sources_come_and_go_and_come_back",),
+    "spark_source/test_positions_on_spark.py": ALL,
     "spark_source/test_strategies_on_spark.py": (
         "test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells",
     ),

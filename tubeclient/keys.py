@@ -65,6 +65,11 @@ class StoreBounds(NamedTuple):
         """The offset within the bounds that is nearest to `offset`."""
         return min(max(offset, self.min_offset), self.max_offset)
 
+    def rows_behind(self, position: int | None) -> int:
+        """The most messages from `position` on that the store holds for one of its partitions: they share its index.
+        None, a partition without a position, has all of them left; one past the end has none."""
+        return (self.max_offset - self.nearest(position or 0)) // INDEX_ENTRY_BYTES
+
 
 class StoreFiles(NamedTuple):
     """A broker's report about a store's files."""

@@ -224,6 +224,7 @@ class IngestSettings:
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
+        given.check_stream()
         if (end := self.end) is not None:
             if self.interval_ms is not None:
                 raise ConfigurationError(

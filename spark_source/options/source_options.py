@@ -265,6 +265,14 @@ class ProgressOptions:
         "a warning.",
         only="stream",
     )
+    read_positions: bool = option(
+        "readPositions",
+        to.boolean,
+        "false",
+        "Give a row for each partition instead of messages: what its broker has, where the group is, and how many "
+        "messages are behind. See [positions as a table](spark-source.md#positions-as-a-table).",
+        only="batch",
+    )
 
 
 # The fields of the last base come first, so the documentation page has these groups from the bottom up.
@@ -323,9 +331,10 @@ class SourceOptions(
                 )
         for one in options_of(SourceOptions).values():
             if one.only == "batch" and one.name in self.given:
-                raise ConfigurationError(
-                    f"{one.name} belongs to batch reads; a streaming read ends with .trigger(availableNow=True)"
-                )
+                instead = "a streaming read ends with .trigger(availableNow=True)"
+                if one.name == "readPositions":
+                    instead = "read positions with spark.read, and messages without this option"
+                raise ConfigurationError(f"{one.name} belongs to batch reads; {instead}")
         fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if fewest is not None and most is not None and fewest > most:
             raise ConfigurationError(
@@ -335,11 +344,24 @@ class SourceOptions(
 
     def check_batch(self) -> None:
         """Raise ConfigurationError for options that do not apply to a batch read; warn of those without effect."""
-        self.check_ends()
-        stream_only = {one.name for one in options_of(SourceOptions).values() if one.only == "stream"}
-        idle = stream_only & self.given
+        options = options_of(SourceOptions).values()
+        if self.read_positions:
+            idle, kind = self.given - _OF_POSITIONS, "read of positions"
+            for name in sorted(idle & {one.name for one in options if one.only == "batch"}):
+                raise ConfigurationError(f"{name} has no effect on positions, which are those of now; leave it out")
+        else:
+            self.check_ends()
+            idle, kind = self.given & {one.name for one in options if one.only == "stream"}, "batch read"
         if idle:
-            _log.warning("options without effect in a batch read: %s", ", ".join(sorted(idle)))
+            _log.warning("options without effect in a %s: %s", kind, ", ".join(sorted(idle)))
+
+
+_OF_POSITIONS: Final = {
+    *(one.name for kind in (AccessOptions, Subscription) for one in options_of(kind).values()),
+    *("offsetsTable", "storageOption.*", "readPositions"),
+}
+"""What decides the rows of `readPositions`. Others have no effect, and are no error: a stream's options stay as they
+are."""
 
 
 @dataclass(frozen=True, kw_only=True)

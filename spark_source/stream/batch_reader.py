@@ -60,17 +60,12 @@ def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressT
     whatever it says, or is before the start. ConnectError: a broker does not answer for `retryLimit`; no broker is
     left out.
     """
-    from spark_source.cluster.cluster import check_scope, default_node_count
+    from spark_source.cluster.cluster import default_node_count
     from spark_source.plan.batch_plan import BatchPlan, PartitionAssignment
     from spark_source.plan.planning import entries_by_partition
     from spark_source.plan.read_task import tasks_of
-    from spark_source.stream.snapshot import Layout
 
-    view = cluster.fetch_view()
-    check_scope(options, view)
-    layout = Layout(options.selector(), view)
-    if not layout.configured:
-        _log.warning("no topic matches subscribePattern; nothing is read")
+    layout = layout_of(options, cluster)
     lookup = cluster.lookup()
     try:
         start, end = _start_and_end(options, layout, lookup, progress)
@@ -84,7 +79,21 @@ def plan_batch(options: SourceOptions, cluster: TubeCluster, progress: ProgressT
     )
     plan = BatchPlan.of(start, end, assigned, options.takeover)
     _log.info("batch read planned: %s", plan)
-    return tasks_of(plan, view, options)
+    return tasks_of(plan, layout.view, options)
+
+
+def layout_of(options: SourceOptions, cluster: TubeCluster) -> Layout:
+    """What a read has of the cluster as it is now. ConfigurationError for a topic or partition that is not there,
+    TubeError if no master answers."""
+    from spark_source.cluster.cluster import check_scope
+    from spark_source.stream.snapshot import Layout
+
+    view = cluster.fetch_view()
+    check_scope(options, view)
+    layout = Layout(options.selector(), view)
+    if not layout.configured:
+        _log.warning("no topic matches subscribePattern; nothing is read")
+    return layout
 
 
 def _start_and_end(
@@ -94,14 +103,14 @@ def _start_and_end(
     from spark_source.stream.beginning import OffsetFinder, beginning
     from spark_source.stream.loss_judge import loss_error
 
-    bounds = _bounds_of_all(lookup, layout.view_read)
+    bounds = bounds_of_all(lookup, layout.view_read)
     finder = OffsetFinder(lookup, options, progress)
     start = beginning(options.start_of("batch"), layout, bounds, finder, waits=False)
     lost = find_lost(start, bounds)
     if lost:
         # A loss counts only if a second look confirms it.
         suspected = {one.identity for one in lost}
-        bounds = _bounds_of_all(lookup, layout.view_read)
+        bounds = bounds_of_all(lookup, layout.view_read)
         lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
     end = finder.find(options.end, layout.configured, layout.view_read, bounds)
     for one in find_lost(end, bounds):
@@ -130,12 +139,18 @@ def _start_and_end(
     return start, end
 
 
-def _bounds_of_all(lookup: OffsetLookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
+def bounds_of_all(lookup: OffsetLookup, view: ClusterView) -> Mapping[StoreKey, StoreBounds]:
+    """The bounds of all stores. ConnectError if a broker does not answer for `retryLimit`."""
     try:
         return lookup.bounds(view)
     except TransportError as error:
-        raise ConnectError(
-            f"a batch read needs all brokers of its partitions, and one does not answer: {error}. Read again when it "
-            "answers, raise retryLimit, or name the partitions of other brokers with assign",
-            condition="BROKER_UNREACHABLE",
-        ) from error
+        raise no_answer(error) from error
+
+
+def no_answer(error: TransportError) -> ConnectError:
+    """What a batch read ends with, if `error` is of a broker."""
+    return ConnectError(
+        f"a batch read needs all brokers of its partitions, and one does not answer: {error}. Read again when it "
+        "answers, raise retryLimit, or name the partitions of other brokers with assign",
+        condition="BROKER_UNREACHABLE",
+    )

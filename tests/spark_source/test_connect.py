@@ -37,6 +37,9 @@ def client(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -> I
 def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_feed: Feed) -> None:
     feed.send(60, tags=["web", "app"])
     assert client.call("read", options=feed.options()) == texts(feed.sent)
+    client.call("make_view", name="positions", options=feed.options(readPositions="true"))
+    by_store = "SELECT max(messagesBehindAtMost) AS behind FROM positions GROUP BY topic, brokerId, storeId"
+    assert client.call("sql", text=f"SELECT count(*), sum(behind) FROM ({by_store})") == [[2, 60]]
     client.call("make_view", name="clicks", options=feed.options())
     assert client.call("sql", text="SELECT messageType, count(*) FROM clicks GROUP BY 1 ORDER BY 1") == [
         ["app", 30],

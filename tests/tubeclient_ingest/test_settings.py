@@ -113,6 +113,7 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
             "columns lacks partitionKey, messageId. The",
         ),
         ('[source]\nassign = "[]"', "option assign has a setting of its own, topics"),
+        ('[source]\nreadPositions = "true"', "readPositions belongs to batch reads; read positions with spark.read"),
         # What goes before startingOffsets would begin anywhere but where the target's rows end.
         ('[source]\nstartingTimestamp = "1"', "option startingTimestamp has a setting of its own, starting-offsets"),
         (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.wire.fuzz import FUZZ
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey, TopicLayout, rows_behind
+from tubeclient.keys import PartitionKey, StoreBounds, TopicLayout, rows_behind
 
 
 @pytest.mark.parametrize("text", ["1:clicks", "1:clicks:0:0", "1: :0", "1:clicks:-1", f"1:clicks:{'9' * 5_000}"])
@@ -38,3 +38,17 @@ def test_rows_behind_counts_a_store_once_and_never_below_zero() -> None:
     a, b, c = PartitionKey(1, "x", 0), PartitionKey(1, "x", 1), PartitionKey(2, "x", 0)
     assert rows_behind({a: 280, b: 280, c: 28}, {a: 0, b: 140, c: 56}) == 10
     assert rows_behind({a: 280}, {}) == 10
+
+
+def test_a_position_counts_within_its_store() -> None:
+    bounds = StoreBounds(56, 280)
+    assert [bounds.rows_behind(at) for at in (None, 0, 56, 84, 280, 308)] == [8, 8, 8, 7, 0, 0]
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.none() | st.integers(0, 120))
+@FUZZ
+def test_of_one_partition_both_count_the_same(first: int, count: int, at: int | None) -> None:
+    key, bounds = PartitionKey(1, "x", 0), StoreBounds(28 * first, 28 * (first + count))
+    position = None if at is None else 28 * at
+    counted = rows_behind({key: bounds.max_offset}, {key: bounds.nearest(position or 0)})
+    assert bounds.rows_behind(position) == counted

@@ -15,7 +15,7 @@ from spark_source.options.access import client_settings
 from spark_source.options.given import parse_options
 from tubeclient.admin import Admin, GroupMember
 from tubeclient.admin.broker_webs import own_web
-from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey, rows_behind
+from tubeclient.keys import StoreBounds, StoreKey, rows_behind
 from tubeclient.metadata import ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.printable import counted
@@ -76,10 +76,9 @@ def progress_json(progress: GroupProgress, brokers: Brokers | None) -> dict[str,
         limits = {key: brokers.bounds[key.store] for key in sorted(brokers.view.partitions())}
         ends = {key: bounds.max_offset for key, bounds in limits.items()}
         at = progress.positions
-        begins = {key: max(at.get(key, 0), bounds.min_offset) for key, bounds in limits.items()}
-        behind = rows_behind(ends, begins)
+        behind = rows_behind(ends, {key: bounds.nearest(at.get(key, 0)) for key, bounds in limits.items()})
         expired = rows_behind({key: limits[key].min_offset for key in limits.keys() & at.keys()}, at)
-        lags = {key: (end, max(0, end - begins[key]) // INDEX_ENTRY_BYTES) for key, end in ends.items()}
+        lags = {key: (bounds.max_offset, bounds.rows_behind(at.get(key))) for key, bounds in limits.items()}
         beyond = [str(key) for key, end in ends.items() if at.get(key, 0) > end]
     return {
         "topicSet": progress.group.topic_set,

@@ -143,6 +143,23 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
 
 
+def test_positions_are_read_with_the_options_of_a_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """What decides the rows is taken without a word, and an end, which no stream has, is an error."""
+    of_both = {"filters": "a", "offsetstable": "/o", "storageoption.k": "v", "masterwebport": "1", "retrylimit": "1s"}
+    parse(readpositions="true", **of_both).check_batch()
+    assert not caplog.records
+    of_messages = {"startingoffsets": "latest", "columns": "value", "payload": "inlong", "maxoffsetspertrigger": "5"}
+    with caplog.at_level(logging.WARNING):
+        parse(readpositions="true", **of_messages).check_batch()
+    assert "in a read of positions: columns, maxOffsetsPerTrigger, payload, startingOffsets" in caplog.text
+    for name, value in {"endingOffsets": "latest", "endingTimestamp": "1700000000000"}.items():
+        with pytest.raises(ConfigurationError, match=f"{name} has no effect on positions"):
+            parse(readpositions="true", **{name: value}).check_batch()
+    for value in ("true", "false"):
+        with pytest.raises(ConfigurationError, match=r"readPositions belongs to batch reads; .* with spark\.read"):
+            parse(readpositions=value).check_stream()
+
+
 def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     secret = "hunter2-hunter2"
     options = parse(offsetstable="./o", **{"storageoption.aws_secret_access_key": secret})
