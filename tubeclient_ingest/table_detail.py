@@ -60,6 +60,8 @@ _IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VA
 """How what a column's metadata says begins, if the column has a rule."""
 _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
 """Types of columns that partition a table, whose values the log has in one form only."""
+_OF_SPARK: Final = ("delta.", "option.")
+"""How properties begin that mean something to who makes a table. So do some that have no dot."""
 _PLAIN: Final = re.compile(
     r"struct|array|map|string|byte|short|integer|long|float|double|decimal\(\d+,\d+\)|boolean|binary|date|timestamp"
 )
@@ -172,7 +174,7 @@ def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str],
         and all(re.fullmatch(r"\w+", one) for one in names)
         and all(map(_PLAIN.fullmatch, kinds))
         and not re.search(r'"metadata":{[^}]', text)
-        and not any(one.startswith("delta.") for one in properties)
+        and all("." in one and not one.lower().startswith(_OF_SPARK) for one in properties)
         and all(types.get(one) in _PARTITIONS for one in partition_by)
         and len(partition_by) < len(types)
     )

@@ -201,6 +201,24 @@ def test_no_offsets_of_a_table_that_nobody_knew_are_taken_for_those_of_after_a_r
     assert everywhere(shop, "views") == shop.ids("orders") == [*range(30)]
 
 
+@pytest.mark.parametrize("rows_before", [0, 1, 4])
+def test_a_topic_that_was_created_again_when_the_counts_table_had_forgotten(shop: Shop, rows_before: int) -> None:
+    for _ in range(2):
+        shop.send("orders", "clicks")
+        shop.run()
+    cut_history(shop.lake / "_counts")
+    shop.tube.delete_topic("shop")
+    shop.tube.create_topic(TopicConfig("shop", 2, 1))
+    for number in range(4):
+        if number == rows_before:
+            shop.job().reset_offsets(["shop"])
+        shop.send("orders", "clicks")
+    if rows_before == 4:
+        shop.job().reset_offsets(["shop"])
+    shop.run()
+    assert shop.numbers("orders") == shop.numbers("clicks") == [*range(60)]
+
+
 def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: Shop, tmp_path: Path) -> None:
     """As docs/inlong-groups.md has it."""
     typed = defined(tmp_path, "orders")

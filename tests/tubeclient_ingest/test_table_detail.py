@@ -71,7 +71,7 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
             ("kind", "day"),
             {},
         ),
-        ("id BIGINT", (), {"mine": "yes", "tubeclient.consumerGroup.g": '{"undone": [], "tableIds": []}'}),
+        ("id BIGINT", (), {"my.own": "yes", "tubeclient.consumerGroup.g": '{"undone": [], "tableIds": []}'}),
     ],
 )
 def test_a_table_that_is_made_without_spark_is_that_of_spark(
@@ -113,7 +113,8 @@ def test_a_table_that_is_made_without_spark_is_that_of_spark(
         ("id BIGINT", {"partition_by": ("id",)}),
         ("id BIGINT, at TIMESTAMP", {"partition_by": ("at",)}),
         ("id BIGINT, day DATE", {"partition_by": ("DAY",)}),
-        ("id BIGINT", {"properties": {"delta.appendOnly": "true"}}),
+        ("id BIGINT", {"properties": {"Delta.appendOnly": "true"}}),
+        ("id BIGINT", {"properties": {"owner": "me"}}),
         ("id BIGINT", {"folder": "a%20b"}),
         ("id BIGINT", {"folder": "with_files"}),
     ],
