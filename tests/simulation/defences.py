@@ -140,6 +140,14 @@ DEFENCES = (
         seed=16,
     ),
     Defence(
+        "offsets of before a loss are stale",
+        INGEST + "history:SinkState.stale",
+        off=lambda _: lambda *_: [],
+        kinds=("the target is restored", "a broker loses its tail"),
+        given={"ingests": True},
+        seed=80,
+    ),
+    Defence(
         "a lost tail is seen by the tables that are ahead",
         INGEST + "stream:GroupEnds.ahead",
         off=lambda _: lambda _self: None,
