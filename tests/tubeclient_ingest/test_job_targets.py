@@ -222,7 +222,7 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     bench.run()
     # The offsets of that version are those of the first topic.
     bench.restore(before)
-    with pytest.raises(UnknownRows, match=r"end at offsets of before clicks was reset, .* Or reset the offsets"):
+    with pytest.raises(UnknownRows, match=r"end at offsets from before clicks was reset .* Or reset the offsets"):
         bench.run()
     bench.job().reset_offsets(["clicks"])
     assert bench.rows() == 100

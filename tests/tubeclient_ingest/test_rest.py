@@ -171,7 +171,7 @@ def test_no_offsets_of_before_a_reset_are_taken_for_those_of_after_it(shop: Shop
         shop.spark.sql(restored).collect()
     for _ in range(2):
         with pytest.raises(
-            StreamsLeftBehind, match=r"orders: .* end at offsets of before shop was reset, .* target, once"
+            StreamsLeftBehind, match=r"orders: .* end at offsets from before shop was reset .* target, once"
         ):
             shop.run()
     shop.run(starting_offsets="target")
