@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from tubeclient.errors import TubeError
 from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, StoreKey, TopicLayout
@@ -93,3 +94,7 @@ class ClusterView:
             known = ", ".join(map(str, sorted(self.brokers))) or "none"
             raise TubeError(f"the cluster lists no broker {key.broker_id}, which should hold {key}; it lists {known}")
         return broker
+
+
+NO_TOPICS: Final = ClusterView.of([], [])
+"""What a group reads while no topic matches its pattern."""

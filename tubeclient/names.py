@@ -75,6 +75,19 @@ def topic_names(names: Iterable[str]) -> list[str]:
     return sorted({topic_name(name) for name in _listed(names, "topics", '["clicks"]')})
 
 
+def topic_pattern(value: object) -> re.Pattern[str]:
+    """A regular expression for whole names of topics, of a text or compiled. ValueError, whose text goes on after the
+    name of an option, for anything else."""
+    if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
+        return value
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"is {value!r}; write a regular expression for whole names of topics, as in 'clicks_.*'")
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"is {value!r}, which is not a Python regular expression: {error}") from None
+
+
 def new_topic_name(name: object) -> str:
     """`name` without surrounding blanks; ConfigurationError if Apache's master creates no topic of that name."""
     found = topic_name(name)

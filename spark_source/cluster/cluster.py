@@ -4,154 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection
 
 from spark_source.options.access import client_settings
 from spark_source.options.parsers import ALL_TOPICS
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.subscription import Subscription
-from tubeclient.admin import Admin
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership, fetch_view
+from tubeclient.consumers.topic_watch import TopicWatch, matching_topics
 from tubeclient.errors import (
-    ClientClosed,
     ConfigurationError,
-    ConnectError,
-    TopicNotDeployed,
-    TransportError,
-    TubeError,
 )
 from tubeclient.keys import PartitionKey
-from tubeclient.metadata import ClusterView
+from tubeclient.metadata import NO_TOPICS, ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
 
 _log = logging.getLogger(__name__)
-
-NOTHING: Final = ClusterView.of([], [])
-"""What to read while no topic matches."""
-
-
-class PatternMembership:
-    """Joins the group once a topic matches, and changes topics when the matches change.
-
-    `look` lists the matching topics, and `make` makes the membership for some. A master cannot have a group without
-    topics, so while none matches nothing is registered and the view is empty. `view` looks again every `interval_ms`; a
-    failed look is a warning. A topic is dropped after two looks in a row without it.
-    """
-
-    def __init__(
-        self,
-        list_topics: Callable[[], Sequence[str]],
-        make: Callable[[Sequence[str]], GroupMembership],
-        interval_ms: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._list_topics = list_topics
-        self._make = make
-        self._interval_ms = interval_ms
-        self._clock = clock
-        self._occupied_timeout_ms: float = 0
-        self._inner: GroupMembership | None = None
-        self._topics: list[str] = []
-        self._missed: set[str] = set()
-        self._owned: Mapping[int, Sequence[PartitionKey]] = {}
-        self._next_listing = 0.0
-        self._blind = False
-        self._closed = False
-
-    def join(self, occupied_timeout_ms: float) -> ClusterView:
-        """Look for topics and join for those that match, as GroupMembership.join does. Raises the look's error."""
-        self._occupied_timeout_ms = occupied_timeout_ms
-        self._next_listing = self._clock() + self._interval_ms / 1000
-        self._change_to(sorted(self._list_topics()))
-        if self._inner is None:
-            _log.warning("no topic matches subscribePattern; waiting for one")
-        return self.view()
-
-    def view(self) -> ClusterView:
-        """The topics' layout. Raises the error that ended the membership, if it has ended."""
-        self._check_open()
-        if self._clock() >= self._next_listing:
-            self._next_listing = self._clock() + self._interval_ms / 1000
-            try:
-                found = self._list_topics()
-            except TubeError as error:
-                if not self._blind:
-                    _log.warning("could not look for new topics; reading the known ones: %s", error)
-                self._blind = True
-            else:
-                self._take(found)
-        return NOTHING if self._inner is None else self._inner.view()
-
-    def refreshed_view(self, timeout_ms: float) -> ClusterView:
-        """Look for topics now, and get their layout from the master. Raises the look's error, or the membership's."""
-        self._check_open()
-        self._take(self._list_topics())
-        return NOTHING if self._inner is None else self._inner.refreshed_view(timeout_ms)
-
-    @property
-    def visit_token(self) -> int | None:
-        """The master's newest visit token for brokers."""
-        return None if self._inner is None else self._inner.visit_token
-
-    def report(self, owned: Mapping[int, Sequence[PartitionKey]]) -> None:
-        """Report each node's partitions to the master, once there is a group."""
-        self._owned = owned
-        if self._inner is not None:
-            self._inner.report(owned)
-
-    def close(self) -> None:
-        """Release the nodes."""
-        self._closed = True
-        self._leave()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClientClosed("this membership is closed; make a new one")
-
-    def _take(self, found: Sequence[str]) -> None:
-        """Change to the topics of a look."""
-        self._blind = False
-        missed = set(self._topics).difference(found)
-        self._missed, missed_before = missed, self._missed
-        wanted = sorted({*found, *(missed - missed_before)})
-        if wanted != self._topics:
-            self._change_to(wanted)
-
-    def _change_to(self, topics: list[str]) -> None:
-        come, gone = sorted(set(topics) - set(self._topics)), sorted(set(self._topics) - set(topics))
-        if come or gone:
-            _log.info("subscribePattern: new topics: %s; removed: %s", _names(come), _names(gone))
-        if not topics:
-            self._leave()
-        elif self._inner is not None:
-            self._inner.change_topics(topics)
-        elif not self._join(topics):
-            return
-        self._topics = topics
-
-    def _join(self, topics: list[str]) -> bool:
-        """Whether it worked: a topic deleted at this moment must not end the query."""
-        # Store it first: a failed join must also release its nodes.
-        self._inner = self._make(topics)
-        try:
-            self._inner.join(self._occupied_timeout_ms)
-        except TopicNotDeployed as error:
-            _log.warning("a topic was removed during the join, looking again: %s", error)
-            self._leave()
-            return False
-        self._inner.report(self._owned)
-        return True
-
-    def _leave(self) -> None:
-        inner, self._inner = self._inner, None
-        if inner is not None:
-            inner.close()
-
-
-Membership: TypeAlias = GroupMembership | PatternMembership
 
 
 class TubeCluster:
@@ -166,28 +35,24 @@ class TubeCluster:
         read = self._options
         topics = read.topics if read.subscribe_pattern is None else self._matching_topics()
         if not topics:
-            return NOTHING
+            return NO_TOPICS
         return fetch_view(self._settings, topics, read.reader_groups, read.tags_by_topic(topics))
 
-    def membership(self, source_count: int) -> Membership:
+    def membership(self, source_count: int) -> GroupMembership:
         """The group's nodes, not joined yet."""
         read = self._options
-
-        def for_topics(topics: Sequence[str]) -> GroupMembership:
-            return GroupMembership(
-                self._settings,
-                read.consumer_group,
-                topics,
-                source_count,
-                filters={topic: tags for topic, tags in read.filters.items() if topic != ALL_TOPICS},
-                tags=read.filters.get(ALL_TOPICS, ()),
-                client_name="spark",
-                refresh_interval_ms=read.partition_refresh_interval_ms,
-            )
-
-        if read.subscribe_pattern is None:
-            return for_topics(read.topics)
-        return PatternMembership(self._matching_topics, for_topics, read.partition_refresh_interval_ms)
+        interval_ms = read.partition_refresh_interval_ms
+        watch = TopicWatch(self._matching_topics, interval_ms, pattern_option="subscribePattern")
+        return GroupMembership(
+            self._settings,
+            read.consumer_group,
+            read.topics if read.subscribe_pattern is None else watch,
+            source_count,
+            filters={topic: tags for topic, tags in read.filters.items() if topic != ALL_TOPICS},
+            tags=read.filters.get(ALL_TOPICS, ()),
+            client_name="spark",
+            refresh_interval_ms=interval_ms,
+        )
 
     def lookup(self) -> OffsetLookup:
         """A new lookup; the caller closes it."""
@@ -198,15 +63,15 @@ class TubeCluster:
         return BrokerWebs(self._settings)
 
     def _matching_topics(self) -> list[str]:
-        try:
-            names = Admin(self._settings).topic_names()
-        except TransportError as error:
-            raise ConnectError(
-                f"subscribePattern needs the list of topics from a master's web port: {error}. Check "
-                "masterWebPort, or name the topics with subscribe",
-                condition="MASTER_UNREACHABLE",
-            ) from error
-        return [name for name in names if self._options.reads_topic(name)]
+        pattern = self._options.subscribe_pattern
+        assert pattern is not None
+        return matching_topics(
+            self._settings,
+            pattern,
+            pattern_option="subscribePattern",
+            port_option="masterWebPort",
+            topics_option="subscribe",
+        )
 
 
 def check_scope(subscription: Subscription, view: ClusterView, known: Collection[PartitionKey] = ()) -> None:
@@ -247,7 +112,3 @@ def default_node_count(partitions: int, readers_per_partition: int) -> int:
     count = min(partitions * readers_per_partition or cores, cores)
     _log.info("sourceCount is not set, using %d; on a cluster, set it to the number of cores that read", count)
     return count
-
-
-def _names(topics: Sequence[str]) -> str:
-    return ", ".join(topics) or "none"

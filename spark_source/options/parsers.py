@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from spark_source.offsets.offset_spec import json_object
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient.names import checked_filters, group_name, tag_name, topic_name, why_no_group
+from tubeclient.names import checked_filters, group_name, tag_name, topic_name, topic_pattern, why_no_group
 from tubeclient.printable import display_uri
 from tubeclient.settings import parse_master_servers
 from tubeclient.wire.message_time import zone_named
@@ -121,10 +121,7 @@ def topics(value: str) -> tuple[str, ...]:
 
 def pattern(value: str) -> re.Pattern[str]:
     """A regular expression for whole names of topics."""
-    try:
-        return re.compile(text(value))
-    except re.error as error:
-        raise ValueError(f"is {value!r}, which is not a Python regular expression: {error}") from None
+    return topic_pattern(text(value))
 
 
 def topic(value: str) -> str:

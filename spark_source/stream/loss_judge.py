@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.losses import NEW_CHECKPOINT, Loss, data_loss, find_cut, find_gone, find_lost, gone, gone_or_away
 from spark_source.stream.snapshot import Snapshot, SnapshotCache
+from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConnectError, DataLoss, TransportError
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
@@ -36,7 +36,7 @@ class _Entry(NamedTuple):
 class LossJudge:
     """Judges data that a query should read but does not find; warns of each loss once."""
 
-    def __init__(self, membership: Membership, snapshots: SnapshotCache, options: SourceOptions) -> None:
+    def __init__(self, membership: GroupMembership, snapshots: SnapshotCache, options: SourceOptions) -> None:
         self._membership = membership
         self._snapshots = snapshots
         self._reads = options.selector()

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.cluster.cluster import Membership
 from spark_source.offsets.offsets import Offsets, PartitionSet, Run
+from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
@@ -111,7 +111,7 @@ class SnapshotCache:
     def __init__(
         self,
         reads: Callable[[PartitionKey], bool],
-        membership: Membership,
+        membership: GroupMembership,
         lookup: OffsetLookup,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -20,7 +20,7 @@ from tubeclient.flows.hold_group import (
     register_first,
 )
 from tubeclient.flows.master import GroupNode, MasterList, MetadataCache, close_nodes, query_view
-from tubeclient.keys import BrokerInfo
+from tubeclient.keys import BrokerInfo, PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.wire.methods import Method
 
@@ -62,6 +62,19 @@ class Cluster:
             refresh_interval_ms=10_000,
         )
         return self.simulation.start(flow, after_ms=after_ms)
+
+    def hold_node(self, run: str, node_id: int, source_count: int, request: MembershipRequest) -> Actor:
+        """One of a group's nodes alone."""
+        node = GroupNode(f"{run}-{node_id}", "etl", ("clicks",), "host", source_count, node_id)
+        flow = hold_group(
+            MasterList((FIRST,)),
+            [node],
+            request,
+            random.Random(1),
+            occupied_timeout_ms=0,
+            refresh_interval_ms=10_000,
+        )
+        return self.simulation.start(flow)
 
     def members(self, master: Master | None = None) -> dict[str, int]:
         group = (master or self.active).groups.get("etl")
@@ -131,6 +144,65 @@ def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() 
     assert not thief.done
     with pytest.raises(GroupConflict):
         fail(actor)
+
+
+def test_without_topics_nothing_is_registered_until_there_are_some() -> None:
+    cluster, request = Cluster(), MembershipRequest(topics=())
+    actor = cluster.hold("a", 2, orders=request)
+    cluster.simulation.run(for_ms=100_000)
+    assert not actor.done
+    assert cluster.members() == {}
+    assert not any(view.partitions() for view in views(actor))
+    for topics in (("clicks",), (), ("other",)):
+        request.topics, request.owned = topics, {0: [PartitionKey(1, "clicks", len(topics))]}
+        cluster.simulation.run(for_ms=60_000)
+        assert {key.topic for key in views(actor)[-1].partitions()} == set(topics)
+        assert cluster.members() == ({"a-0": 0, "a-1": 1} if topics else {})
+
+
+def test_a_topic_that_goes_during_the_join_is_waited_for_if_it_may_come_and_go() -> None:
+    cluster, request = Cluster(), MembershipRequest(topics=("clicks", "gone"))
+    actor = cluster.hold("a", 2, orders=request)
+    cluster.simulation.run(for_ms=20_000)
+    assert not actor.done
+    assert not views(actor)[-1].partitions()
+    request.topics = ("clicks",)
+    cluster.simulation.run(for_ms=20_000)
+    assert cluster.members() == {"a-0": 0, "a-1": 1}
+
+
+def test_a_group_whose_clients_see_a_change_at_different_times_changes_over() -> None:
+    """The first one waits for the second; what it waits to join with may change meanwhile."""
+    cluster, requests = Cluster(), [MembershipRequest(), MembershipRequest()]
+    actors = [cluster.hold_node(run, node, 2, requests[node]) for node, run in enumerate("ab")]
+    cluster.catalogue.put_topic(TopicConfig("third"))
+    cluster.simulation.run(for_ms=5_000)
+    requests[0].topics = ("clicks", "other")
+    cluster.simulation.run(for_ms=20_000)
+    assert cluster.members() == {"b-1": 1}
+    requests[0].topics = ("clicks", "third")
+    cluster.simulation.run(for_ms=20_000)
+    requests[1].topics = ("clicks", "third")
+    cluster.simulation.run(for_ms=20_000)
+    assert cluster.members() == {"a-0": 0, "b-1": 1}
+    assert [{key.topic for key in views(actor)[-1].partitions()} for actor in actors] == [{"clicks", "third"}] * 2
+
+
+def test_while_a_topic_is_waited_for_the_master_is_not_asked_all_the_time() -> None:
+    """Also when there is something to report."""
+    cluster, request = Cluster(), MembershipRequest(topics=("clicks",))
+    cluster.hold("a", 1, orders=request, masters=(FIRST,))
+    cluster.simulation.run(for_ms=1_000)
+    joins, register = [], cluster.active._calls[Method.CONSUMER_REGISTER_V2]
+
+    def counting(*arguments: Any) -> Any:
+        joins.append(1)
+        return register(*arguments)
+
+    cluster.active._calls[Method.CONSUMER_REGISTER_V2] = counting
+    request.topics, request.owned = ("new",), {0: [PartitionKey(1, "clicks", 0)]}
+    cluster.simulation.run(for_ms=60_000)
+    assert 5 < len(joins) < 30
 
 
 def test_a_second_run_is_refused_while_the_first_lives(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Self
 
+from tubeclient._version import __version__
 from tubeclient.arguments import checked_partition, given_ms, whole_number
+from tubeclient.consumers.consumer_config import shown_config
 from tubeclient.consumers.group import GroupMembership
-from tubeclient.consumers.running_consumer import Running
+from tubeclient.consumers.running_consumer import Running, rows_behind_by_topic
+from tubeclient.consumers.topic_watch import subscription
 from tubeclient.counts import ReadCounts, Sample, lag_samples
 from tubeclient.errors import ClientClosed, TubeError
 from tubeclient.flows.hold_group import Forgotten
@@ -20,10 +24,10 @@ from tubeclient.flows.message_pack import BadMessages, Delivery, Position, Recei
 from tubeclient.flows.read_plan import BootstrapOffset, ReadPlan, StartFrom
 from tubeclient.flows.registrar import Assigned, Lost, Revoking
 from tubeclient.identity import new_client_id
-from tubeclient.keys import PartitionKey, rows_behind_by_store
+from tubeclient.keys import PartitionKey
 from tubeclient.metadata import ClusterView
 from tubeclient.metrics import show
-from tubeclient.names import Topics, group_name, read_topics, reader_groups_of, why_no_group
+from tubeclient.names import Topics, group_name, reader_groups_of, why_no_group
 from tubeclient.net.forgotten import Watch, weakly
 from tubeclient.net.fork import ProcessBound
 from tubeclient.net.waiting import call_back
@@ -37,8 +41,10 @@ _STEP_MS = 250.0
 class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`. `connect` says which partitions it reads, and from where.
 
-    `topics` are names, or a mapping of names to the tags to filter by (none: all messages). All clients of a group must
-    agree on topics, filters and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
+    `topics` are names, or a mapping of names to the tags to filter by (none: all messages). `subscribe_pattern` takes
+    their place: all topics whose whole name matches this regular expression, as a master's web port lists them, looked
+    up by `partitions` and `connect` every `metadata_interval_ms`. All clients of a group must agree on topics, filters
+    and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
     `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
     `PullConsumer` does it by itself.
 
@@ -70,10 +76,11 @@ class ClientBalanceConsumer(ProcessBound):
         self,
         settings: ClientSettings,
         consumer_group: str,
-        topics: Topics,
+        topics: Topics = (),
         *,
         source_count: int = -1,
         node_id: int = -1,
+        subscribe_pattern: str | re.Pattern[str] | None = None,
         start_from: StartFrom = "latest",
         prefetch: int = 2,
         confirm_timeout_ms: int = 60_000,
@@ -93,15 +100,16 @@ class ClientBalanceConsumer(ProcessBound):
             _log.warning("consumer_group is %s, %s", consumer_group, why)
         self._source_count = whole_number(source_count, "source_count")
         self._node_id = whole_number(node_id, "node_id")
-        self._filters = read_topics(topics)
+        interval_ms = given_ms(metadata_interval_ms, "metadata_interval_ms")
+        self._filters, self._topic_watch = subscription(settings, topics, subscribe_pattern, interval_ms)
         self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
         membership = GroupMembership(
             settings,
             self._group,
-            list(self._filters),
+            self._topic_watch or list(self._filters),
             self._source_count,
             filters=self._filters,
-            refresh_interval_ms=given_ms(metadata_interval_ms, "metadata_interval_ms"),
+            refresh_interval_ms=interval_ms,
             node_ids=[self._node_id],
             on_event=weakly(self._follow),
         )
@@ -109,6 +117,7 @@ class ClientBalanceConsumer(ProcessBound):
             group=self._group,
             client_id=membership.client_ids[0],
             filters=self._filters,
+            later_topics=() if self._topic_watch is None else self._topic_watch.later,
             start_from=start_from,
             prefetch=prefetch,
             confirm_timeout_ms=confirm_timeout_ms,
@@ -119,7 +128,13 @@ class ClientBalanceConsumer(ProcessBound):
             new_client_id=partial(new_client_id, self._group, "look"),
             counts=ReadCounts(self._group),
         )
-        self._plan = plan
+        self._plan, self._settings = plan, settings
+        self._config: dict[str, object] = {
+            "subscribe_pattern": subscribe_pattern,
+            "source_count": source_count,
+            "node_id": node_id,
+            "metadata_interval_ms": metadata_interval_ms,
+        }
         self._running = running = Running(settings, membership, plan, self._handle)
         what = f"a {type(self).__name__} of consumerGroup {self._group}"
         self._watch = Watch(what, partial(_end, weakly(self.close), running), self)
@@ -218,9 +233,7 @@ class ClientBalanceConsumer(ProcessBound):
         """How far each connected partition was confirmed and fetched, and where its data ended by the broker's last
         answer.
         """
-        running = self._live()
-        owned = running.registrar.holdings
-        return running.locked(lambda: {key: owned.by_key[key].position for key in owned.assigned()})
+        return self._live().positions()
 
     # Messages
 
@@ -286,6 +299,17 @@ class ClientBalanceConsumer(ProcessBound):
         return self._plan.client_id
 
     @property
+    def client_version(self) -> str:
+        """The version of this client."""
+        return __version__
+
+    @property
+    def consumer_config(self) -> dict[str, object]:
+        """The settings in use: all arguments but callbacks, and the fields of `settings`, by their names. `json.dumps`
+        takes the values. No passwords. Apache's class calls it `getConsumerConfig`."""
+        return shown_config(self._settings, self._plan, self._config)
+
+    @property
     def consumer_group(self) -> str:
         return self._group
 
@@ -299,8 +323,9 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def topics(self) -> dict[str, frozenset[str]]:
-        """The topics that are read, and the tags each is filtered by."""
-        return dict(self._filters)
+        """The topics that are read, and the tags each is filtered by. Of a pattern, those of the last look."""
+        watch = self._topic_watch
+        return dict(self._filters if watch is None else dict.fromkeys(watch.topics, frozenset()))
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "running" if self._running.begun else "not started"
@@ -315,11 +340,9 @@ class ClientBalanceConsumer(ProcessBound):
         """Its partitions and their lag."""
         with contextlib.suppress(TubeError):  # not started, or closed
             positions = self.positions()
-            ends = {key: at.end for key, at in positions.items()}
-            behind: Counter[str] = Counter()
-            for store, rows in rows_behind_by_store(ends, {key: at.confirmed for key, at in positions.items()}).items():
-                behind[store.topic] += rows
-            yield from lag_samples(self._group, behind, Counter(key.topic for key in positions))
+            yield from lag_samples(
+                self._group, rows_behind_by_topic(positions), Counter(key.topic for key in positions)
+            )
 
     def _handle(self, event: object) -> None:
         """An event of a flow."""

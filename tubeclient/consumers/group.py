@@ -11,6 +11,7 @@ from functools import partial
 
 from tubeclient.access import masters_of
 from tubeclient.arguments import whole_number
+from tubeclient.consumers.topic_watch import TopicWatch
 from tubeclient.errors import (
     ClientClosed,
     ConfigurationError,
@@ -44,7 +45,8 @@ class GroupMembership(ProcessBound):
 
     While they are held, the master refuses every other client that wants one of these nodes (430) or another
     sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
-    `report` gave them. `tags` is the filter of topics that `filters` does not name, also of those that come later.
+    `report` gave them. `topics` may be those of a TopicWatch: then `join` and `view` look for others, and without any
+    nothing is registered. `tags` is the filter of topics that `filters` does not name, also of those that come later.
     `on_event` gets, on the thread that keeps the nodes, each new view, the master's orders, `Forgotten`, and the error
     that ends the membership.
 
@@ -58,7 +60,7 @@ class GroupMembership(ProcessBound):
         self,
         settings: ClientSettings,
         consumer_group: str,
-        topics: Sequence[str],
+        topics: Sequence[str] | TopicWatch,
         source_count: int,
         *,
         filters: Mapping[str, frozenset[str]] | None = None,
@@ -78,8 +80,10 @@ class GroupMembership(ProcessBound):
             raise ConfigurationError(
                 f"nodeId must be from 0 to {source_count - 1} with sourceCount {source_count}; not {node_ids}"
             )
-        consumer_group, names, wanted = group_name(consumer_group), topic_names(topics), checked_filters(filters or {})
-        if not names:
+        self._watch = topics if isinstance(topics, TopicWatch) else None
+        names = topic_names(() if isinstance(topics, TopicWatch) else topics)
+        consumer_group, wanted = group_name(consumer_group), checked_filters(filters or {})
+        if not names and self._watch is None:
             raise ConfigurationError(f"consumerGroup {consumer_group} needs at least one topic")
         self._refresh_interval_ms = refresh_interval_ms
         self._on_event = on_event
@@ -136,6 +140,8 @@ class GroupMembership(ProcessBound):
         master's refusal (those, TopicNotDeployed, ...), or a ConnectError that names the masters.
         """
         self.check_process()
+        if self._watch is not None:
+            self.change_topics(self._watch.refresh())
         if self._thread is None:
             name = f"tubeclient-group-{self._nodes[0].group}"
             self._thread = OneThread(partial(self._hold, occupied_timeout_ms), name)
@@ -150,6 +156,8 @@ class GroupMembership(ProcessBound):
             raise self._failure
         if self._view is None:
             raise ConnectionLost(f"consumerGroup {self._nodes[0].group} was not joined; call join() first")
+        if self._watch is not None and (topics := self._watch.due()) != self._request.topics:
+            self.change_topics(topics)
         return self._view
 
     def request_view(self) -> int:
@@ -168,6 +176,8 @@ class GroupMembership(ProcessBound):
         The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
         """
         self.view()
+        if self._watch is not None:
+            self.change_topics(self._watch.refresh())
         wanted = self.request_view()
         if not self._changed.wait_for(
             self._lock, lambda: self._answered_requests >= wanted or self._failure is not None, timeout_ms / 1000

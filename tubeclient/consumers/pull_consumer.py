@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -41,6 +42,7 @@ _SETTLING_BEATS = 1.5
 class ConsumerOptions(TypedDict, total=False):
     """Keyword arguments of both kinds of consumers; see ClientBalanceConsumer."""
 
+    subscribe_pattern: str | re.Pattern[str] | None
     start_from: StartFrom
     prefetch: int
     confirm_timeout_ms: int
@@ -60,6 +62,11 @@ class PullConsumer(ClientBalanceConsumer):
     releases the partitions that are no longer this node's and connects those that are: at the start, every
     `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
     no readers for now keeps its place in the assignment, so that no other one moves.
+
+    With `subscribe_pattern` it looks for topics at the start, when a master's web port must answer, and every
+    `metadata_interval_ms`. New topics join, and without a position of the group they begin with their first messages,
+    unless `start_from` is "always_latest". Topics leave when two looks in a row lack them. If none matches, it waits.
+    Meanwhile `get` returns None.
 
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
@@ -83,7 +90,7 @@ class PullConsumer(ClientBalanceConsumer):
         self,
         settings: ClientSettings,
         consumer_group: str,
-        topics: Topics,
+        topics: Topics = (),
         *,
         source_count: int = 1,
         node_id: int = 0,
@@ -118,6 +125,16 @@ class PullConsumer(ClientBalanceConsumer):
         self._balance_interval_ms = given_ms(balance_interval_ms, "balance_interval_ms")
         if self._balance_interval_ms < 1:
             raise ConfigurationError("balance_interval_ms must be above 0")
+        if self._topic_watch is not None:
+            self._balance_interval_ms = min(self._balance_interval_ms, self._topic_watch.interval_ms)
+        self._config |= {
+            "membership": membership,
+            "strategy": strategy,
+            "hints": hints,
+            "start_offsets": dict(self._start_offsets),
+            "balance_interval_ms": self._balance_interval_ms,
+            "release_wait_ms": release_wait_ms,
+        }
         self._due = due = Alarm()
         self._attempt = 0
         self._layouts: tuple[TopicLayout, ...] | None = None

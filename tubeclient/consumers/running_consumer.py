@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from time import monotonic
 from typing import TypeVar
@@ -15,9 +15,10 @@ from tubeclient.flows.effects import Flow
 from tubeclient.flows.fetch import Fetcher
 from tubeclient.flows.holding import BrokerLine
 from tubeclient.flows.leases import keep_leases
+from tubeclient.flows.message_pack import Position
 from tubeclient.flows.read_plan import ReadPlan
 from tubeclient.flows.registrar import CHANGED, Registrar
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, rows_behind_by_store
 from tubeclient.metadata import ClusterView
 from tubeclient.net.forgotten import Watch, weakly
 from tubeclient.net.pool import ConnectionPool
@@ -111,6 +112,11 @@ class Running:
         """The held partitions, sorted."""
         return self.locked(self.registrar.holdings.assigned)
 
+    def positions(self) -> dict[PartitionKey, Position]:
+        """How far each held partition was read."""
+        owned = self.registrar.holdings
+        return self.locked(lambda: {key: owned.by_key[key].position for key in owned.assigned()})
+
     def report(self) -> None:
         """Report the held partitions to the master with the next heartbeat."""
         if not self.closed:
@@ -156,3 +162,12 @@ class Running:
     def _close(self) -> None:
         self.membership.close()
         self._pool.close()
+
+
+def rows_behind_by_topic(positions: Mapping[PartitionKey, Position]) -> dict[str, int]:
+    """How many rows are not confirmed yet, at most."""
+    ends = {key: at.end for key, at in positions.items()}
+    behind: dict[str, int] = {}
+    for store, rows in rows_behind_by_store(ends, {key: at.confirmed for key, at in positions.items()}).items():
+        behind[store.topic] = behind.get(store.topic, 0) + rows
+    return behind

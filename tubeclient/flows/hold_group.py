@@ -26,7 +26,7 @@ from tubeclient.flows.master import (
     register_node,
 )
 from tubeclient.keys import PartitionKey
-from tubeclient.metadata import ClusterView
+from tubeclient.metadata import NO_TOPICS, ClusterView
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class MembershipRequest:
     fault: TubeError | None = None
     """For the owner: the error that keeps the flow from its next look. None while all is well."""
     topics: tuple[str, ...] | None = None
-    """Read these topics instead. None: no change."""
+    """Read these topics instead; none: leave the group until there are some. None: no change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ def join_group(
 
     A run that was killed holds its nodes until the master's lease ends, so conflicts with clients of the group are
     tried again for `occupied_timeout_ms`. Node 0 comes first: if two runs start together, the one that gets it wins,
-    and the other one holds nothing meanwhile. With `request.leave`, the last conflict is raised at once.
+    and the other one holds nothing meanwhile. With `request.leave`, or once it asks for other topics, the last conflict
+    is raised at once.
     """
     begun: float = yield Now()
     reported_at = -math.inf
@@ -97,7 +98,8 @@ def join_group(
         except TubeError as error:
             yield from close_nodes(masters, joined)
             now: float = yield Now()
-            if request.leave or not isinstance(error, OWNED_BY_OTHERS) or now >= begun + occupied_timeout_ms:
+            is_over = request.leave or _wants_others(request, nodes) or now >= begun + occupied_timeout_ms
+            if is_over or not isinstance(error, OWNED_BY_OTHERS):
                 if isinstance(error, OWNED_BY_OTHERS):
                     seconds = occupied_timeout_ms / 1000
                     error.args = (
@@ -132,15 +134,26 @@ def hold_group(
 
     The layout is asked for every `refresh_interval_ms`, when the owner asks for it, and at once when an answer to a
     heartbeat or a registration brought another version of the lists. For other topics the nodes leave the group and
-    join it again; a topic that is not there yet, or not any more, is waited for.
+    join it again; a topic that is not there yet, or not any more, is waited for. The group's other clients must change
+    over too, and may find out as late as by their next looks but one. A master has no group without topics, so without
+    any nothing is registered, and the view is empty.
 
     Faults that may pass are tried again with growing waits, also after the master's lease has ended: a cluster without
     its master still serves readers. When the master is back, the nodes are registered again. Ends with the StatusError
     of a master that refuses a node, for example because another run took it over.
     """
-    cache = MetadataCache()
-    view = yield from join_group(masters, nodes, cache, rng, request, occupied_timeout_ms=occupied_timeout_ms)
-    orders, versions, joined = cache.orders, cache.versions, True
+    cache, view, joined = MetadataCache(), NO_TOPICS, False
+    if request.topics is not None:
+        nodes = [replace(node, topics=request.topics) for node in nodes]
+    if nodes[0].topics:
+        try:
+            view = yield from join_group(masters, nodes, cache, rng, request, occupied_timeout_ms=occupied_timeout_ms)
+            joined = True
+        except TopicNotDeployed as error:
+            if request.topics is None:
+                raise
+            _log.warning("a topic was removed during the join; waiting for it, or for others: %s", error)
+    orders, versions = cache.orders, cache.versions
     yield Emit(orders)
     yield Emit(view)
     now: float = yield Now()
@@ -159,13 +172,17 @@ def hold_group(
         # Before the topics: an owner that changes topics and then asks for a look expects those topics.
         view_requests = request.view_requests
         try:
-            if request.topics is not None and request.topics != nodes[0].topics:
+            if request.topics is not None and _wants_others(request, nodes):
                 yield from close_nodes(masters, nodes)
                 nodes, joined = [replace(node, topics=request.topics) for node in nodes], False
                 cache.forget_topics()
+            if not nodes[0].topics:
+                request.view_requests_done, reported = view_requests, request.owned
+                yield Emit(NO_TOPICS)
+                next_beat = next_refresh = (yield Now()) + refresh_interval_ms
+                continue
             if not joined:  # the master may still know those that left, until their lease ends
-                occupied_timeout_ms = max(occupied_timeout_ms, MASTER_LEASE_MS)
-                timeout_ms = occupied_timeout_ms
+                timeout_ms = max(occupied_timeout_ms, MASTER_LEASE_MS + 3 * refresh_interval_ms)
                 view = yield from join_group(masters, nodes, cache, rng, request, occupied_timeout_ms=timeout_ms)
                 versions, joined = cache.versions, True
                 yield Emit(view)
@@ -188,12 +205,21 @@ def hold_group(
                 yield Emit(orders)
             failures, request.fault = 0, None
         except TubeError as error:
+            if not joined and isinstance(error, OWNED_BY_OTHERS) and _wants_others(request, nodes):
+                next_beat = yield Now()
+                continue
             if not error.retriable and (joined or not isinstance(error, TopicNotDeployed)):
                 yield from close_nodes(masters, nodes)
                 raise
             now = yield Now()
             next_beat = next_refresh = now + backoff_ms(failures, rng.random(), limit_ms=HEARTBEAT_INTERVAL_MS / 2)
+            report_moment = next_beat  # no report comes before that
             failures, request.fault = failures + 1, error
+
+
+def _wants_others(request: MembershipRequest, nodes: Sequence[GroupNode]) -> bool:
+    """Whether the owner asks for other topics than those of `nodes`."""
+    return request.topics is not None and request.topics != nodes[0].topics
 
 
 _FIRST_WAIT_MS = 25

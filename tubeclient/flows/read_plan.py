@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, get_args
@@ -12,6 +12,7 @@ from tubeclient.counts import ReadCounts
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.message_pack import BadMessages, check_bad_messages
 from tubeclient.flows.reader import Authority
+from tubeclient.keys import PartitionKey
 
 StartFrom = Literal["earliest", "latest", "always_latest"]
 
@@ -34,6 +35,9 @@ class ReadPlan:
     group: str
     client_id: str = ""
     filters: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    later_topics: Collection[str] = ()
+    """Topics of a pattern that came while the consumer ran: if the group has no position there, they begin with their
+    first messages."""
     start_from: StartFrom = "latest"
     """Where a partition begins if the group has no position in it. "always_latest": even if it has one."""
     prefetch: int = 2
@@ -49,6 +53,11 @@ class ReadPlan:
     """Makes a new unique client id for each of these looks."""
     counts: ReadCounts = field(default_factory=ReadCounts)
     """What was read so far."""
+
+    def start_of(self, key: PartitionKey) -> StartFrom:
+        """Where this partition begins if it is connected for the first time."""
+        is_later = self.start_from == "latest" and key.topic in self.later_topics
+        return "earliest" if is_later else self.start_from
 
     def __post_init__(self) -> None:
         if whole_number(self.prefetch, "prefetch") < 0 or given_ms(self.confirm_timeout_ms, "confirm_timeout_ms") < 1:

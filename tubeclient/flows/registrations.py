@@ -158,7 +158,7 @@ class Registrations:
         start: int = self._checked(holding, answer).currOffset
         self._seen.add(key)
         if moves or not holding.registration or start < holding.confirmed:
-            is_new = first and self._plan.start_from == "earliest"
+            is_new = first and self._plan.start_of(key) == "earliest"
             holding.fresh = offset == BootstrapOffset.EARLIEST or (offset == BootstrapOffset.STORED and is_new)
             holding.suspected_loss, holding.lost_to = None if offset < BootstrapOffset.STORED else start, 0
         else:  # what was in doubt before is so still
@@ -186,7 +186,7 @@ class Registrations:
     def _request(self, reader: Reader, holding: Holding, offset: int, first: bool) -> broker_pb2.RegisterRequestC2B:
         if offset >= 0 or offset == BootstrapOffset.EARLIEST:
             return reader.register(holding.key, max(offset, 0), filters=holding.filters)
-        stored = _STATUS_OF_START[self._plan.start_from] if first else AT_MIN_IF_NEW
+        stored = _STATUS_OF_START[self._plan.start_of(holding.key)] if first else AT_MIN_IF_NEW
         status = AT_MAX if offset == BootstrapOffset.LATEST else stored
         return reader.register(holding.key, None, status=status, filters=holding.filters)
 
