@@ -5,19 +5,16 @@ from __future__ import annotations
 import logging
 import random
 import re
-import time
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Literal, Self, TypedDict, Unpack
 
-from tubeclient.admin import Admin
 from tubeclient.arguments import checked_kind, checked_partitions, given_ms, whole_number
 from tubeclient.assignment import NO_HINTS, Hints, assign, check_strategy
 from tubeclient.consumers.consumer import ClientBalanceConsumer
+from tubeclient.consumers.sharing import Sharing
 from tubeclient.errors import ConfigurationError, TubeError
-from tubeclient.flows import hold_group
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.flows.hold_group import Forgotten
 from tubeclient.flows.master import GroupOrders
@@ -35,8 +32,6 @@ _log = logging.getLogger(__name__)
 
 MembershipKind = Literal["fixed", "dynamic"]
 """Whether a client is given its place in the group (source_count, node_id), or finds it among the live clients."""
-
-_SETTLING_BEATS = 1.5
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -71,7 +66,10 @@ class PullConsumer(ClientBalanceConsumer):
     With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
     clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
     read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership.
+    they have released it. All clients of the group must have dynamic membership. With `relieve_slow`, given to all of
+    them, a member that falls behind gives partitions to members that keep up: it is judged by the group's positions at
+    the brokers over `confirm_timeout_ms`. A member that confirms nothing gives up all, one that is slow keeps at least
+    one. They come back when the members or the partitions change.
 
     `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
     `BootstrapOffset`). All others go on where the group stands. Giving a partition back waits up to `release_wait_ms`
@@ -100,6 +98,7 @@ class PullConsumer(ClientBalanceConsumer):
         start_offsets: Mapping[PartitionKey, int] | None = None,
         balance_interval_ms: int = 20_000,
         release_wait_ms: int = 3_000,
+        relieve_slow: bool = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         if membership not in ("fixed", "dynamic"):
@@ -134,7 +133,17 @@ class PullConsumer(ClientBalanceConsumer):
             "start_offsets": dict(self._start_offsets),
             "balance_interval_ms": self._balance_interval_ms,
             "release_wait_ms": release_wait_ms,
+            "relieve_slow": relieve_slow,
         }
+        if relieve_slow:
+            if self._sharing is None:
+                raise ConfigurationError(
+                    'relieve_slow needs membership="dynamic": each node of a fixed group has its share'
+                )
+            limit_ms = self._plan.confirm_timeout_ms
+            self._sharing.relieve(
+                self._plan.client_id, balance_ms=self._balance_interval_ms, confirm_timeout_ms=limit_ms
+            )
         self._due = due = Alarm()
         self._attempt = 0
         self._layouts: tuple[TopicLayout, ...] | None = None
@@ -194,7 +203,8 @@ class PullConsumer(ClientBalanceConsumer):
             _log.warning("start_offsets of consumerGroup %s name no partitions: %s", self._group, ", ".join(unknown))
         self._unchecked.clear()
         if self._sharing is not None:
-            ours = self._sharing.ours(self._plan.client_id, partitions, running.registered())
+            is_polled = running.run(running.fetcher.is_polled(self._plan.confirm_timeout_ms))
+            ours = self._sharing.ours(self._plan.client_id, partitions, running.registered(), is_polled=is_polled)
         else:
             ours = assign(self._strategy, partitions, self.source_count, self._hints)[self.node_id]
         flow = running.registrar.balance(view, ours, self._start_offsets, release_wait_ms=self._release_wait_ms)
@@ -222,77 +232,6 @@ class PullConsumer(ClientBalanceConsumer):
                 return
             self._layouts = event.layouts
         self._due.set()
-
-
-class Sharing:
-    """One client's share of a group's partitions, by what the master's web port shows of the group's clients.
-
-    All members compute the same from the same list, and their lists differ only until all have looked again. Nothing is
-    read twice meanwhile, since a broker gives a partition to one client at a time. For one thread; any thread may call
-    `forgotten`.
-    """
-
-    def __init__(self, settings: ClientSettings, group: str, strategy: str, hints: Hints) -> None:
-        if hints != Hints(rooms=hints.rooms, virtual_nodes=hints.virtual_nodes):
-            raise ConfigurationError(
-                "with dynamic membership no client keeps its node id; leave out all hints but rooms and virtual_nodes"
-            )
-        check_strategy(strategy, 1, hints)
-        self.members: tuple[str, ...] = ()
-        """The live clients by the master's last list that had this one, sorted."""
-        self.listed = True
-        """Whether the last list had this client."""
-        self._settings = settings
-        self._group = group
-        self._strategy = strategy
-        self._hints = hints
-        self._settled_at = 0.0
-
-    def forgotten(self) -> None:
-        """The master has forgotten this client, and perhaps others too, until their next heartbeats.
-
-        Until all had time for a heartbeat, no partition is released. So a restart of the master moves nothing.
-        """
-        self._settled_at = time.monotonic() + _SETTLING_BEATS * hold_group.HEARTBEAT_INTERVAL_MS / 1000
-
-    @property
-    def settling(self) -> bool:
-        """Whether nothing is released yet."""
-        return time.monotonic() < self._settled_at
-
-    def ours(
-        self, client_id: str, partitions: Collection[PartitionKey], owned: Sequence[PartitionKey]
-    ) -> Sequence[PartitionKey]:
-        """The partitions that a client that owns `owned` must own next, by the members. Raises as `live_clients`.
-
-        If the master does not list the client, it keeps what it has; brokers say which partitions are lost. While the
-        group is settling, it takes its share and releases nothing yet.
-        """
-        order = self.live_clients(client_id)
-        self.listed = client_id in order
-        if not self.listed:
-            self.forgotten()
-            return owned
-        hints = replace(self._hints, node_names=order)
-        share = assign(self._strategy, partitions, len(order), hints)[order.index(client_id)]
-        return [*share, *set(owned).difference(share)] if self.settling else share
-
-    def live_clients(self, client_id: str) -> tuple[str, ...]:
-        """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,
-        since brokers serve readers without a master too. If there was none yet, raises as Admin.group.
-        """
-        try:
-            members = Admin(self._settings).group(self._group).members
-        except TubeError as error:
-            if not self.members:
-                raise
-            _log.warning("consumerGroup %s: assuming that its live clients have not changed: %s", self._group, error)
-            return self.members
-        ids = tuple(sorted(member.client_id for member in members))
-        if client_id in ids and ids != self.members:
-            _log.info("consumerGroup %s now has %d clients: %s", self._group, len(ids), ", ".join(ids))
-            self.members = ids
-        return ids
 
 
 def _checked_offsets(start_offsets: Mapping[PartitionKey, int] | None) -> dict[PartitionKey, int]:

@@ -69,6 +69,7 @@ class Fetcher:
         self._plan, self._rng = registrar.plan, registrar.rng
         self._deliveries = itertools.count(1)
         self._waiting = 0
+        self._asked_ms = float("-inf")
         self._losses = Losses(registrar.plan, registrar.rng)
 
     def get(self, *, timeout_ms: float) -> Flow[Delivery | None]:
@@ -87,6 +88,7 @@ class Fetcher:
                 self._registrar.check_open()
                 self._losses.raise_or_log()
                 now: float = yield Now()
+                self._asked_ms = now
                 self._give_up_overdue(now)
                 yield from self._fetch_ahead(now, self._plan.prefetch + self._waiting)
                 holding = yield from self._answered()
@@ -101,6 +103,11 @@ class Fetcher:
                 yield Sleep(min(deadline, now + WAIT_SLICE_MS, rest_end or deadline) - now, CHANGED)
         finally:
             self._waiting -= 1
+
+    def is_polled(self, within_ms: float) -> Flow[bool]:
+        """Whether somebody waits for a pack, or asked so long ago at most."""
+        now: float = yield Now()
+        return self._waiting > 0 or now - self._asked_ms <= within_ms
 
     def confirm(self, delivery: Delivery, *, consumed: bool) -> Flow[int]:
         """Commit a pack, or have it read again. Returns the group's position then: the pack's end, or its beginning.
