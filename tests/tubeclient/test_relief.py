@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.tubeclient.consuming import Bench, Client
 from tubeclient.assignment import assign
-from tubeclient.assignment.relief import Look, Progress, Relief
+from tubeclient.assignment.relief import Observed, Progress, Relief
 from tubeclient.errors import StalePack
 from tubeclient.flows.effects import Flow, Now, Sleep
 from tubeclient.flows.registrar import Assigned
@@ -65,9 +65,10 @@ class Group:
             for number, key in enumerate(self.keys):
                 self.end[key] += self.inflow(number)
             for member in self.members:
-                left = member.rate
-                for key in sorted(member.owned, key=lambda key: self.end[key] - self.committed[key]):
-                    done = min(left, self.end[key] - self.committed[key])
+                left = member.rate  # partitions take turns, so each has its part of it, and what others leave
+                unread = sorted(member.owned, key=lambda key: self.end[key] - self.committed[key])
+                for number, key in enumerate(unread):
+                    done = min(left / (len(unread) - number), self.end[key] - self.committed[key])
                     self.committed[key] += done
                     left -= done
                 if self.now % BALANCE_S == member.phase:
@@ -87,7 +88,7 @@ class Group:
         share = assign("modulo", self.keys, len(names))[names.index(member.name)]
         progress = {key: Progress(int(self.committed[key]) * 28, int(self.end[key]) * 28) for key in self.keys}
         page = self.pages[-1 - self.chance.randrange(min(3, len(self.pages)))]
-        look = Look(names, page, progress)
+        look = Observed(names, page, progress)
         wanted = self.reliefs[member.name].wanted(self.keys, share, look, self.now * 1000, is_polled=member.rate > 0)
         self.moves += len(member.owned - wanted)
         member.owned &= wanted
@@ -109,12 +110,23 @@ def test_while_all_keep_up_nothing_moves(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_who_catches_up_gives_nothing_away(seed: int) -> None:
+    group = Group([100, 100, 100], 9, lambda _: 5, seed)
+    group.run(200)
+    for key in group.members[0].owned:
+        group.end[key] += 10_000
+    group.run(1_800)
+    assert group.moves == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_member_that_confirms_nothing_gives_all_up_and_each_is_read_again(seed: int) -> None:
     group = Group([0, 100, 100, 100], 16, lambda _: 5, seed)
     group.run(120)
     group.run(WINDOW_S + 2 * BALANCE_S + FREE_S)
     assert group.counts()[0] == 0
     assert sum(group.counts()) == 16
+    assert max(group.counts()) <= 7  # nobody takes all
     assert group.longest_free_s <= 2 * BALANCE_S + FREE_S
     group.run(3_600)
     assert group.moves == 4
@@ -125,8 +137,7 @@ def test_a_member_that_confirms_nothing_gives_all_up_and_each_is_read_again(seed
 def test_a_slow_member_has_so_many_that_it_keeps_up_and_at_least_one(seed: int) -> None:
     group = Group([12, 100, 100], 12, lambda _: 5, seed)
     group.run(1_800)
-    assert group.counts()[0] in (1, 2)
-    assert group.moves <= 4
+    assert group.counts()[0] == 2
     assert all(group.end[key] - group.committed[key] < 5 * BALANCE_S for key in group.keys)
     hopeless = Group([2, 100, 100], 12, lambda _: 5, seed)
     hopeless.run(1_800)
@@ -138,8 +149,11 @@ def test_a_slow_member_has_so_many_that_it_keeps_up_and_at_least_one(seed: int) 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_where_all_are_slow_and_where_one_partition_is_too_much_for_anybody_moves_stop(seed: int) -> None:
     group = Group([5, 5, 5], 9, lambda _: 5, seed)
+    group.run(1_800)  # as long as one does not lag by a window yet, it seems to keep up
+    before = group.moves
+    assert before <= 3
     group.run(3_600)
-    assert group.moves == 0
+    assert group.moves == before
     group = Group([50, 50, 50], 9, lambda number: 80 if number == 0 else 2, seed)
     group.run(1_800)
     before = group.moves
@@ -165,7 +179,7 @@ def test_a_change_of_the_members_begins_anew_with_the_shares() -> None:
     def wanted(members: list[str], now_s: int) -> set[PartitionKey]:
         owners = dict.fromkeys(keys[:2], "a") | dict.fromkeys(keys[2:], "b")
         progress = stands | dict.fromkeys(keys[2:], Progress(280, 280))
-        return one.wanted(keys, keys[:2], Look(members, owners, progress), now_s * 1000, is_polled=True)
+        return one.wanted(keys, keys[:2], Observed(members, owners, progress), now_s * 1000, is_polled=True)
 
     assert wanted(["a", "b"], 0) == set(keys[:2])
     assert wanted(["a", "b"], 61) == set()
@@ -175,10 +189,20 @@ def test_a_change_of_the_members_begins_anew_with_the_shares() -> None:
 
 def test_what_another_member_has_taken_for_good_is_not_asked_for_any_more() -> None:
     keys = [PartitionKey(1, "clicks", number) for number in range(2)]
-    one, look = relief("a"), Look(["a", "b"], {keys[0]: "a", keys[1]: "b"})
+    one, look = relief("a"), Observed(["a", "b"], {keys[0]: "a", keys[1]: "b"})
     assert one.wanted(keys, keys, look, 0, is_polled=True) == set(keys)
     assert one.wanted(keys, keys, look, 29_000, is_polled=True) == set(keys)
     assert one.wanted(keys, keys, look, 30_000, is_polled=True) == {keys[0]}
+
+
+@pytest.mark.parametrize("is_polled", [True, False])
+def test_who_asks_for_no_messages_takes_nothing_over(is_polled: bool) -> None:
+    """It has nothing that it could fall behind with, so it seems to keep up."""
+    key = PartitionKey(1, "clicks", 0)
+    one, stands = relief("b"), {key: Progress(0, 280)}
+    for now_s, owners in ((0, {key: "a"}), (60, {key: "a"}), (61, {}), (76, {})):
+        wanted = one.wanted([key], [], Observed(["a", "b"], owners, stands), now_s * 1000, is_polled=is_polled)
+    assert wanted == ({key} if is_polled else set())
 
 
 # On brokers
@@ -225,7 +249,7 @@ class Watched(Client):
             now = yield Now()
             share = assign("modulo", keys, len(names))[names.index(name)]
             is_polled = yield from self.fetcher.is_polled(WINDOW_S * 1000)
-            ours = mine.wanted(keys, share, Look(names, owners, progress), now, is_polled=is_polled)
+            ours = mine.wanted(keys, share, Observed(names, owners, progress), now, is_polled=is_polled)
             yield from self.registrar.balance(bench.view, ours, {}, release_wait_ms=500)
             yield Sleep(BALANCE_S * 1000 * (0.9 + bench.simulation.random.random() / 5))
 

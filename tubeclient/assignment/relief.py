@@ -21,7 +21,7 @@ class Progress(NamedTuple):
     end: int
 
 
-class Look(NamedTuple):
+class Observed(NamedTuple):
     """What a member sees of its group."""
 
     members: Sequence[str]
@@ -51,40 +51,40 @@ class Relief:
 
     def _begin(self, share: Collection[PartitionKey]) -> None:
         self._wanted = set(share)
-        self._seen: set[PartitionKey] = set()
+        self._owned_once: set[PartitionKey] = set()
         """Those that had an owner since the beginning."""
         self._since: dict[PartitionKey, float] = {}
         """When the look was that first had no owner, or for a wanted one another owner."""
-        self._history: list[tuple[float, Look]] = []
+        self._history: list[tuple[float, Observed]] = []
 
     def wanted(
         self,
         partitions: Collection[PartitionKey],
         share: Collection[PartitionKey],
-        look: Look,
+        seen: Observed,
         now_ms: float,
         *,
         is_polled: bool,
     ) -> set[PartitionKey]:
         """What to own after this look; `share` is what the strategy gives to this member. `is_polled`: the application
         asked for messages within the window."""
-        group = tuple(look.members), frozenset(partitions)
+        group = tuple(seen.members), frozenset(partitions)
         if group != self._group:
             self._group = group
             self._begin(share)
-        self._seen |= look.owners.keys()
-        free = [key for key in sorted(partitions) if key not in look.owners]
-        lost = [key for key in self._wanted if look.owners.get(key, self._me) != self._me]
+        self._owned_once |= seen.owners.keys()
+        free = [key for key in sorted(partitions) if key not in seen.owners]
+        lost = [key for key in self._wanted if seen.owners.get(key, self._me) != self._me]
         self._since = {key: self._since.get(key, now_ms) for key in (*free, *lost)}
         overdue = {key for key, since in self._since.items() if now_ms - since >= self._free_ms}
         self._wanted -= overdue.intersection(lost)
         self._wanted |= overdue.intersection(free, share)
-        before = self._before(look, now_ms)
-        if before is not None and look.progress is not None:
-            moves = _Moves(look, before)
-            keepers = [member for member in look.members if moves.keeps_up(member)]
+        before = self._before(seen, now_ms)
+        if before is not None and seen.progress is not None:
+            moves = _Moves(seen, before)
+            keepers = [member for member in seen.members if moves.keeps_up(member)]
             if self._me in keepers and is_polled:
-                place, ready = keepers.index(self._me), [key for key in free if key in self._seen]
+                place, ready = keepers.index(self._me), [key for key in free if key in self._owned_once]
                 late = {key for key in ready if now_ms - self._since[key] >= self._free_ms / 2}
                 self._wanted.update(ready[place :: len(keepers)], late)
             elif keepers and self._me not in keepers and (given := moves.to_give(self._me)):
@@ -92,10 +92,10 @@ class Relief:
                 self._history.clear()  # how it does with the rest shows in the next window
         return set(self._wanted)
 
-    def _before(self, look: Look, now_ms: float) -> Look | None:
+    def _before(self, seen: Observed, now_ms: float) -> Observed | None:
         """The newest look with progress that is a window old; keeps this one."""
-        if look.progress is not None:
-            self._history.append((now_ms, look))
+        if seen.progress is not None:
+            self._history.append((now_ms, seen))
         old = [one for one in self._history if now_ms - one[0] >= self._window_ms]
         self._history = [*old[-1:], *(one for one in self._history if now_ms - one[0] < self._window_ms)]
         return old[-1][1] if old else None
@@ -104,7 +104,7 @@ class Relief:
 class _Moves:
     """What became of each partition between two looks."""
 
-    def __init__(self, now: Look, before: Look) -> None:
+    def __init__(self, now: Observed, before: Observed) -> None:
         assert now.progress is not None
         assert before.progress is not None
         self._unread: dict[PartitionKey, int] = {}

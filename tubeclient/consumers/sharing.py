@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tubeclient.admin import Admin
 from tubeclient.assignment import Hints, assign, check_strategy
-from tubeclient.assignment.relief import Look, Progress, Relief
+from tubeclient.assignment.relief import Observed, Progress, Relief
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows import hold_group
 from tubeclient.keys import PartitionKey
@@ -88,8 +88,8 @@ class Sharing:
         hints = replace(self._hints, node_names=order)
         share = assign(self._strategy, partitions, len(order), hints)[order.index(client_id)]
         if self._relief is not None:
-            look = Look(order, self._owners, self._progress({key.topic for key in partitions}))
-            share = sorted(self._relief.wanted(partitions, share, look, time.monotonic() * 1000, is_polled=is_polled))
+            seen = Observed(order, self._owners, self._progress({key.topic for key in partitions}))
+            share = sorted(self._relief.wanted(partitions, share, seen, time.monotonic() * 1000, is_polled=is_polled))
         return [*share, *set(owned).difference(share)] if self.settling else share
 
     def _progress(self, topics: Collection[str]) -> dict[PartitionKey, Progress] | None:
