@@ -70,8 +70,8 @@ def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
 def of_before_resets(where: str, consumer_group: str, topics: Collection[str], advice: str) -> UnknownRows:
     """The error of a table whose rows end, in these topics, at offsets of before a reset."""
     return UnknownRows(
-        f"the rows of group {consumer_group} in {where} end at offsets from before {', '.join(topics)} was reset or lost"
-        f" messages, and other messages may have these offsets now. Restore a later version. {advice}"
+        f"the rows of group {consumer_group} in {where} end at offsets from before {', '.join(topics)} was reset or"
+        f" lost messages, and other messages may have these offsets now. Restore a later version. {advice}"
     )
 
 
