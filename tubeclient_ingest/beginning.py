@@ -42,6 +42,18 @@ OF_STREAM: Final = (
 """Advice for such a stream's table: the counts table says where its rows end."""
 
 
+PUT_BACK: Final = f"Restore a later version. {OF_STREAM}"
+"""Advice for such a table, if it has fewer commits than the counts table knows of."""
+
+
+def ahead(number: int) -> str:
+    """The same, if it has more: up to this one."""
+    return (
+        f"A run that died wrote commit {number}, which the counts table does not have. If the topic was created again,"
+        " give starting-offsets target, once. If not, restore the version before that commit, and its rows come again"
+    )
+
+
 class UnknownRows(ConfigurationError):
     """The table's rows of the group are unknown: its history is cut, or others removed rows."""
 
@@ -71,7 +83,7 @@ def of_before_resets(where: str, consumer_group: str, topics: Collection[str], a
     """The error of a table whose rows end, in these topics, at offsets of before a reset."""
     return UnknownRows(
         f"the rows of group {consumer_group} in {where} end at offsets from before {', '.join(topics)} was reset or"
-        f" lost messages, and other messages may have these offsets now. Restore a later version. {advice}"
+        f" lost messages, and other messages may have these offsets now. {advice}"
     )
 
 

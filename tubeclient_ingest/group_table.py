@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
+    PUT_BACK,
     TableChanged,
     check_beginning,
     check_cluster,
@@ -40,8 +41,8 @@ _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
 _TAKE: Final = (
-    "Or reset the offsets of these topics, to earliest if they were created again. Or take the table as it is, with"
-    " starting-offsets target, once"
+    "Restore a later version. Or reset the offsets of these topics, to earliest if they were created again. Or take the"
+    " table as it is, with starting-offsets target, once"
 )
 
 
@@ -104,7 +105,7 @@ class GroupTable:
         now = found.without_topics(reset_offsets)
         stale = now.stale(now.resets)
         if stale and chosen != TARGET:
-            raise of_before_resets(self.where, group, stale, self._advice or _TAKE)
+            raise of_before_resets(self.where, group, stale, _TAKE if self._advice is None else PUT_BACK)
         self.state = trusted(now, self.where, group, chosen)
         return not self.is_known or bool(stale) or (found.taken_out is not None and found.taken_out.everything)
 

@@ -217,7 +217,7 @@ class Run:
                 raise TableChanged
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
-                self.tables.ends.go_back(planner.still_available(ahead))
+                self.tables.go_back(planner.still_available(ahead))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             if end == start:
                 self._on_event(Idle(began_at))

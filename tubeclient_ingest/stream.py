@@ -120,13 +120,15 @@ class GroupEnds:
                 )
         self._move(recorded.merge(start.merge(self.others)), self.streams.values(), start.merge)
 
-    def go_back(self, ends: Offsets) -> None:
-        """There is nothing past `ends`, in their partitions: other messages come there."""
+    def go_back(self, ends: Offsets) -> bool:
+        """There is nothing past `ends`, in their partitions: other messages come there. Returns whether there was."""
         levels = [self.others, *(one.ends for one in self.streams.values())]
-        self.resets = once_more(self.resets, set[str]().union(*(topics_behind(one, ends) for one in levels)))
+        topics = set[str]().union(*(topics_behind(one, ends) for one in levels))
+        self.resets = once_more(self.resets, topics)
         for one in self.streams.values():
             one.since = None if one.since is None else one.since.clamp({}, ends)
         self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
+        return bool(topics)
 
     def complete(self, start: Offsets, end: Offsets) -> None:
         """All that take part have a round."""

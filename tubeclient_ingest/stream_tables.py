@@ -19,8 +19,11 @@ from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import (
     OF_STREAM,
+    PUT_BACK,
     OvertakenRun,
     TableChanged,
+    UnknownRows,
+    ahead,
     ahead_of_counts,
     of_before_resets,
     rows_come_again,
@@ -113,9 +116,12 @@ class StreamTables:
         self.ends.others, self._chosen, self._is_unknown = known, chosen, record is None
         self._reset = frozenset(reset_offsets)
         reached = _streams_of(record)
-        if record is None and reset_offsets:
-            # The user says where the rows of all tables end. Those are known by their counts.
-            reached = dict.fromkeys(self._counts.streams(), Reached(0))
+        counted: set[StreamId] = set()
+        if reset_offsets or (record is None and chosen == TARGET):
+            # What the user says is about all tables. Those are known by their counts.
+            counted = self._counts.streams()
+        if reset_offsets:
+            reached = {**dict.fromkeys(counted, Reached(0)), **reached}
         self._streams.clear()
 
         def opened(name: StreamId) -> Stream:
@@ -131,7 +137,7 @@ class StreamTables:
             reached = {name: one._replace(since=in_rest.get(name, one).since) for name, one in reached.items()}
         reached = {**dict.fromkeys(in_rest, WITH_REST), **reached}
         self._unknown = {one for one in reached if self._is_undefined(one, reached[one])}
-        others = sorted(reached.keys() - self._unknown - {REST})
+        others = sorted({*reached, *counted} - self._unknown - {REST})
         self._streams.update((one.name, one) for one in self._at_once(opened, others))
         tables = [one.table.state for one in self._streams.values() if one.table is not None]
         self.ends.resets = most(one.resets for one in (self.checkpoint.state, *tables))
@@ -164,7 +170,8 @@ class StreamTables:
         for one in streams:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
-            if one.table is not None and (one.is_accepted or one.name == REST or one.table.is_old):
+            says_it = one.is_accepted or one.name == REST or (self._reset and one.takes_part)
+            if one.table is not None and (says_it or one.table.is_old):
                 resets = self.ends.resets if one.takes_part else {}
                 one.table.write(None, one.ends, self._with_rest(one), resets=resets)
                 one.number, one.is_accepted = one.table.number, False
@@ -215,25 +222,29 @@ class StreamTables:
         except _FATAL:
             raise
         except Exception as error:
-            if reset_offsets:
+            if reset_offsets or (self._is_unknown and isinstance(error, UnknownRows)):
                 raise
             self._leave(one, error)
         return one
 
     def _check_resets(self, one: Stream, reached: Reached | None) -> None:
         """Leave a stream behind whose table is not as the counts table knows it, and says where its rows end by offsets
-        of before a reset. UnknownRows for the table for the rest."""
+        of before a reset. UnknownRows for the table for the rest, and if the counts table does not know the stream."""
         number = -1 if reached is None else reached.number
         if one.table is None or one.table.number == number:  # the counts table says where its rows end
             return
         if stale := one.table.state.stale(self.ends.resets):
             others = one.since if number < 0 and one.since is not None else self.ends.others
             one.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
+            where, group = one.table.where, self._settings.consumer_group
+            if self._is_unknown or reached is None:
+                raise rows_come_again(where, group)
             if self._chosen == TARGET:
                 one.is_accepted = True
                 return
             one.number = one.counted
-            error = of_before_resets(one.table.where, self._settings.consumer_group, stale, OF_STREAM)
+            advice = PUT_BACK if one.table.number < number else ahead(one.table.number)
+            error = of_before_resets(where, group, stale, advice)
             if one.name == REST:
                 raise error
             self._leave(one, error)
@@ -322,6 +333,15 @@ class StreamTables:
 
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
+
+    def go_back(self, ends: Offsets) -> None:
+        if not self.ends.go_back(ends):
+            return
+        self._commit()
+        for one in self._streams.values():
+            if one.table is not None and one.takes_part:
+                one.table.write(None, one.ends, self._with_rest(one), resets=self.ends.resets)
+                one.number = one.table.number
 
     def _routing(self, start: Offsets) -> Routing:
         older: dict[str, frozenset[str]] = {
