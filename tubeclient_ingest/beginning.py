@@ -42,7 +42,8 @@ OF_STREAM: Final = (
 """Advice for such a stream's table: the counts table says where its rows end."""
 
 
-PUT_BACK: Final = f"Restore a later version. {OF_STREAM}"
+UNDO: Final = "Restore the newest version from before the RESTORE"
+PUT_BACK: Final = f"{UNDO}. {OF_STREAM}"
 """Advice for such a table, if it has fewer commits than the counts table knows of."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
     PUT_BACK,
+    UNDO,
     TableChanged,
     check_beginning,
     check_cluster,
@@ -41,8 +42,8 @@ _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
 _TAKE: Final = (
-    "Restore a later version. Or reset the offsets of these topics, to earliest if they were created again. Or take the"
-    " table as it is, with starting-offsets target, once"
+    f"{UNDO}. Or reset the offsets of these topics, to earliest if they were created again. Or take the table as it is,"
+    " with starting-offsets target, once"
 )
 
 

@@ -247,6 +247,7 @@ class StreamTables:
             error = of_before_resets(where, group, stale, advice)
             if one.name == REST:
                 raise error
+            one.table = None  # it must not say anything before the user does
             self._leave(one, error)
 
     def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
