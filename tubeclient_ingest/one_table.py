@@ -53,8 +53,10 @@ class OneTable:
         if is_new or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
 
-    def go_back(self, ends: Offsets) -> None:
-        """There is nothing past `ends`, where rows of some tables ended: say so in all tables."""
+    def go_back(self, ends: Offsets) -> bool:
+        """There is nothing past `ends`, where rows of some tables ended: say so in all of them. Returns whether that is
+        done; one table says it with the next round."""
+        return False
 
     def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
         """Write a round; None if it has to be planned again, and nothing was written."""

@@ -219,6 +219,11 @@ class Run:
             if (ahead := self.tables.ends.ahead()) is not None:
                 self.tables.go_back(planner.still_available(ahead))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
+            # Before any table has rows of what comes there now.
+            lost = Offsets({key: at for key, at in end.items() if at < start.get(key, 0)})
+            if lost and self.tables.go_back(lost):
+                start = start.clamp({}, lost)
+                continue
             if end == start:
                 self._on_event(Idle(began_at))
                 if interval_ms is None:

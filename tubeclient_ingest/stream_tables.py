@@ -335,14 +335,15 @@ class StreamTables:
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
 
-    def go_back(self, ends: Offsets) -> None:
+    def go_back(self, ends: Offsets) -> bool:
         if not self.ends.go_back(ends):
-            return
+            return False
         self._commit()
         for one in self._streams.values():
             if one.table is not None and one.takes_part:
                 one.table.write(None, one.ends, self._with_rest(one), resets=self.ends.resets)
                 one.number = one.table.number
+        return True
 
     def _routing(self, start: Offsets) -> Routing:
         older: dict[str, frozenset[str]] = {

@@ -135,6 +135,21 @@ def test_rows_do_not_come_again_into_a_table_without_a_history(shop: Shop, tmp_p
     assert everywhere(shop, "views") == shop.ids("orders") == [*range(30)]
 
 
+def dies_after(stream: str) -> Callable[[Any, Any, Callable[[], None]], None]:
+    """Before the first commit to another table that follows one of the stream's with rows."""
+    seen: list[Any] = []
+
+    def dies(table: Any, record: Any, commit: Callable[[], None]) -> None:
+        own = table.where.rstrip("`").endswith(stream)
+        if seen and not own:
+            raise KeyboardInterrupt
+        commit()
+        if own and record.counts:
+            seen.append(record)
+
+    return dies
+
+
 def dies_before_counts(run: Callable[[], object]) -> None:
     def dies(table: Any, record: Any, commit: Callable[[], None]) -> None:
         if table.where.rstrip("`").endswith("_counts"):
@@ -257,6 +272,24 @@ def test_a_loss_is_accepted_once_also_without_a_round(shop: Shop) -> None:
         shop.send("orders", "clicks", count=1)
     shop.run()
     assert shop.numbers("orders") == shop.numbers("clicks") == [*range(29)]
+
+
+def test_a_run_that_accepts_a_loss_and_dies_has_said_so(shop: Shop) -> None:
+    for _ in range(6):
+        shop.send("orders", "clicks", count=2)
+    shop.run()
+    orders, clicks = ends_of(shop)
+    lose_tail(shop, [orders - 4 * 28, clicks])
+    shop.send("clicks", "orders", count=2)  # orders' in the other store
+    lose_tail(shop, [orders - 4 * 28, clicks + 28])
+    first = shop.sent["clicks"]
+    with each_commit(dies_after("orders")), pytest.raises(KeyboardInterrupt):
+        shop.run(source_options={**shop.settings.source_options, "failOnDataLoss": "false"})
+    for _ in range(8):
+        shop.send("clicks", "orders", count=2)
+    shop.run()
+    assert [one for one in shop.numbers("clicks") if one >= first] == [*range(first, first + 16)]
+    assert shop.numbers("orders") == [*range(30)]
 
 
 def test_a_lost_tail_after_a_round_that_nobody_counted(shop: Shop) -> None:
