@@ -16,6 +16,7 @@ from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
+from tubeclient_ingest.group_settings import check_group
 from tubeclient_ingest.load_settings import IngestArguments, load_settings
 from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
@@ -58,6 +59,8 @@ class Ingest:
         if spark is None:
             raise ConfigurationError("spark is None; give a SparkSession, as that of pyspark_tubeclient.session()")
         self._spark = spark
+        if settings is not None:
+            check_group(settings)
         self.settings = load_settings(None, given) if settings is None else settings
         self._stops_from_outside = stop is not None
         self._stop = stop or threading.Event()
