@@ -28,11 +28,14 @@ _OF_GROUP: Final = (
     "; or with group, if the table has all rows before the group's position in the offsets table and none after it,"
     " which may be one round behind if the last run was killed"
 )
+_WHERE_ALL_END: Final = (
+    "with offsets of partitions as JSON at which all tables' rows end, or with group, if that is the group's position"
+    " in the offsets table"
+)
 OF_COUNTS: Final = (
     "Give starting-offsets target, once: the other tables say themselves where their rows end, and only counts come"
     " again. If one of them does not, reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets)"
-    " with offsets of partitions as JSON at which all tables' rows end, or with group, if that is the group's position"
-    " in the offsets table"
+    f" {_WHERE_ALL_END}"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 OF_STREAM: Final = (
@@ -75,8 +78,7 @@ def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
     """The error of a group of which neither the counts table nor this table has the history."""
     return UnknownRows(
         f"{where} may have rows of group {consumer_group}, and its history does not say where they end: with target"
-        " they would come again. Reset the offsets of each topic, once, with offsets of partitions as JSON at which all"
-        " tables' rows end, or with group, if that is the group's position in the offsets table"
+        f" they would come again. Reset the offsets of each topic, once, {_WHERE_ALL_END}"
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -160,8 +159,9 @@ class GroupTable:
         """Commit rows (None: none) and where the group's rows end then; what else is given is the record's."""
         group = self._settings.consumer_group
         resets = most((resets, self.state.resets))
-        more = SinkRecord(group, self.run_id, ends, masters=self._masters)
-        record = replace(more, streams=streams, counts=counts, resets=resets)
+        record = SinkRecord(
+            group, self.run_id, ends, masters=self._masters, streams=streams, counts=counts, resets=resets
+        )
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()
         # What the user chose is about what others did before the run.

@@ -32,9 +32,9 @@ def ends_of(number: int, ends: Offsets, reached: Reached | None, group_ends: Off
     return ends
 
 
-def topics_behind(start: Offsets, end: Offsets) -> set[str]:
-    """The topics in which `end` is before `start`: brokers lost what there was."""
-    return {key.topic for key, at in end.items() if at < start.get(key, 0)}
+def went_back(start: Offsets, end: Offsets) -> Offsets:
+    """The part of `end` that is before `start`: brokers lost what there was."""
+    return Offsets({key: at for key, at in end.items() if at < start.get(key, 0)})
 
 
 def lowest(several: Collection[Offsets]) -> Offsets:

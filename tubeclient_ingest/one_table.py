@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.history import once_more
-from tubeclient_ingest.levels import topics_behind
+from tubeclient_ingest.levels import went_back
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.stream import GroupEnds
 from tubeclient_ingest.writing import Writer
@@ -63,7 +63,7 @@ class OneTable:
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
         ends = self.checkpoint.state.ends.without(start.keys() - end.keys()).merge(end)
-        resets = once_more(self.checkpoint.state.resets, topics_behind(start, end))
+        resets = once_more(self.checkpoint.state.resets, {key.topic for key in went_back(start, end)})
         counted = self.checkpoint.write(None if read is None else self.writer.part(read), ends, resets=resets)
         state = self.checkpoint.state
         rows = state.rows if counted.rows is None else counted.rows

@@ -32,6 +32,7 @@ from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import TableChanged, of_topics, start_text, starting_offsets
 from tubeclient_ingest.group_table import Written
+from tubeclient_ingest.levels import went_back
 from tubeclient_ingest.one_table import OneTable
 from tubeclient_ingest.round_read import RoundRead
 from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
@@ -220,7 +221,7 @@ class Run:
                 self.tables.go_back(planner.still_available(ahead))
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             # Before any table has rows of what comes there now.
-            lost = Offsets({key: at for key, at in end.items() if at < start.get(key, 0)})
+            lost = went_back(start, end)
             if lost and self.tables.go_back(lost):
                 start = start.clamp({}, lost)
                 continue

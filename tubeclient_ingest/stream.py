@@ -11,7 +11,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.group_settings import StreamId
 from tubeclient_ingest.history import once_more
-from tubeclient_ingest.levels import after, end_of_round, highest, topics_behind
+from tubeclient_ingest.levels import after, end_of_round, highest, went_back
 from tubeclient_ingest.record import WITH_REST, Count, Reached
 
 if TYPE_CHECKING:
@@ -122,8 +122,10 @@ class GroupEnds:
 
     def go_back(self, ends: Offsets) -> bool:
         """There is nothing past `ends`, in their partitions: other messages come there. Returns whether there was."""
+        if not ends:
+            return False
         levels = [self.others, *(one.ends for one in self.streams.values())]
-        topics = set[str]().union(*(topics_behind(one, ends) for one in levels))
+        topics = {key.topic for one in levels for key in went_back(one, ends)}
         self.resets = once_more(self.resets, topics)
         for one in self.streams.values():
             one.since = None if one.since is None else one.since.clamp({}, ends)
@@ -132,7 +134,7 @@ class GroupEnds:
 
     def complete(self, start: Offsets, end: Offsets) -> None:
         """All that take part have a round."""
-        self.go_back(Offsets({key: at for key, at in end.items() if at < start.get(key, 0)}))
+        self.go_back(went_back(start, end))
         taking = [one for one in self.streams.values() if one.takes_part]
         self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
 

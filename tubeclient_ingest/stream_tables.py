@@ -127,7 +127,7 @@ class StreamTables:
         def opened(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, WITH_REST).number <= 0
-            return self._opened(name, reached.get(name), reset_offsets, create=create)
+            return self._opened(name, reached.get(name), create=create)
 
         # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
         # counts table knows whose.
@@ -176,9 +176,7 @@ class StreamTables:
                 one.table.write(None, one.ends, self._with_rest(one), resets=resets)
                 one.number, one.is_accepted = one.table.number, False
 
-    def _opened(
-        self, name: StreamId, reached: Reached | None, reset_offsets: Collection[str] = (), *, create: bool = True
-    ) -> Stream:
+    def _opened(self, name: StreamId, reached: Reached | None, *, create: bool = True) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
@@ -206,11 +204,11 @@ class StreamTables:
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
             table = GroupTable(writer, settings, self._masters, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, reset_offsets)
+            one.is_accepted = table.begin(self._chosen, self._reset)
             state = table.state
-            if self._is_unknown and self._chosen == TARGET and not (table.is_known or reset_offsets):
+            if self._is_unknown and self._chosen == TARGET and not (table.is_known or self._reset):
                 raise rows_come_again(table.where, settings.consumer_group)
-            if not (table.is_known or reset_offsets) and table.number > max(number, 0):
+            if not (table.is_known or self._reset) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
             # If nobody knows where its rows end, the user said that it has what the counts table says.
             counts_as = table.number if table.is_known else number
@@ -222,7 +220,7 @@ class StreamTables:
         except _FATAL:
             raise
         except Exception as error:
-            if reset_offsets or (self._is_unknown and isinstance(error, UnknownRows)):
+            if self._reset or (self._is_unknown and isinstance(error, UnknownRows)):
                 raise
             self._leave(one, error)
         return one

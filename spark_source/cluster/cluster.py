@@ -13,9 +13,7 @@ from spark_source.options.subscription import Subscription
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership, fetch_view
 from tubeclient.consumers.topic_watch import TopicWatch, matching_topics
-from tubeclient.errors import (
-    ConfigurationError,
-)
+from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient.metadata import NO_TOPICS, ClusterView
 from tubeclient.positions.offset_lookup import OffsetLookup
