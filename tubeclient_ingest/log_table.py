@@ -237,12 +237,19 @@ class LogTable:
         return _Entry(version, next((one["commitInfo"] for one in actions if "commitInfo" in one), {}), self.where)
 
     def _tidy(self, before: _Entry | None, found: Sequence[_Entry]) -> None:
-        """Ask for upkeep, if it is time for that since the last look."""
-        wanted = self._detail.properties.get("delta.autoOptimize.autoCompact", "").lower() != "false"
-        if wanted and before is not None and found:
-            last, now = (one.version // UPKEEP_COMMITS for one in (before, found[0]))
-            if now > last:
-                self._table.ask_for_upkeep()
+        """Write a checkpoint of the log and ask for upkeep, if it is time for that since the last look."""
+        if before is None or not found or self._handle is None:
+            return
+
+        def is_due(commits: int) -> bool:
+            return found[0].version // commits > before.version // commits
+
+        properties = self._detail.properties
+        if "delta.checkpointInterval" not in properties and is_due(_CHECKPOINT_COMMITS):  # otherwise delta-rs does
+            with contextlib.suppress(Exception):  # the next look only takes longer
+                self._handle.create_checkpoint()
+        if properties.get("delta.autoOptimize.autoCompact", "").lower() != "false" and is_due(UPKEEP_COMMITS):
+            self._table.ask_for_upkeep()
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
@@ -269,6 +276,8 @@ class LogTable:
 
 _ASK_AGAIN_SECONDS: Final = 600.0
 """How often to ask where a name's table is, which takes Spark a second or two."""
+_CHECKPOINT_COMMITS: Final = 10
+"""Spark's; delta-rs waits for a hundred, and until then each look and commit takes longer: 12 ms a commit, not 6."""
 _MOST_ENTRIES: Final = 100
 _RETRIES: Final = 200
 """How often a commit is tried while other writers are faster."""

@@ -83,6 +83,22 @@ def uri(tmp_path: Path) -> str:
     return str(tmp_path / "table")
 
 
+@pytest.mark.parametrize(("properties", "at"), [({}, [10, 20]), ({"delta.checkpointInterval": "7"}, [6, 13, 20])])
+def test_a_checkpoint_of_the_log_after_each_ten_commits_as_by_spark(
+    tmp_path: Path, properties: dict[str, str], at: list[int]
+) -> None:
+    """Each look and commit reads what came since the last one."""
+    table = made(str(tmp_path), configuration=properties)
+    for number in range(1, 24):
+        table.commit(files_of(table, number), record(number))
+        table.history(1)
+    checkpoints = sorted((tmp_path / "_delta_log").glob("*.checkpoint.parquet"))
+    assert [int(one.name[:20]) for one in checkpoints] == at
+    again = opened(str(tmp_path))
+    assert again.last_number(record(0).transaction_id, again._detail) == 23
+    assert ids(str(tmp_path)) == list(range(1, 24))
+
+
 def test_a_commit_has_the_files_the_record_and_the_transaction(uri: str) -> None:
     table = made(uri)
     assert [one.version for one in table.history(5)] == [0]
