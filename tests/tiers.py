@@ -96,6 +96,11 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_rows_are_equal_whoever_wrote_them[partition_by1",
     ),
     f"{INGEST}/test_log_table.py": ALL,
+    f"{INGEST}/test_many_tables.py": (
+        "test_each_change_is_in_its_table_once_whatever_is_killed[tasks",
+        "test_topics_tags_and_attributes[tasks",
+        "test_tables_that_are_chosen_by_pattern",
+    ),
     f"{INGEST}/test_bad_records.py": ("test_more_than_the_user_accepts_end_the_job_and_nothing_is_written",),
     f"{INGEST}/test_format_settings.py": ALL,
     f"{INGEST}/test_job.py": ("test_rows_and_their_end_offsets_are_in_one_commit",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from spark_source.typed.record_format import place_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_DATA_TIME: Final = "dataTime"
+_TIMES: Final = ("dataTime", "messageTime")
 
 
 class Counted(NamedTuple):
@@ -55,7 +55,7 @@ def count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
 
     reason = F.col(BAD_REASON)
     example = F.when(reason.isNotNull(), F.concat(place_of(parsed), F.lit(": "), reason))
-    grouped = parsed.groupBy(*[minute_of()] * by_minute)
+    grouped = parsed.groupBy(*[minute_of(parsed)] * by_minute)
     rows = grouped.agg(F.count("*").alias("total"), F.count(reason).alias("bad"), F.min(example).alias("one")).collect()
     return Counted(
         sum(row.total for row in rows),
@@ -65,10 +65,15 @@ def count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
     )
 
 
-def minute_of() -> Column:
-    """The beginning of the minute of the records' data time, in ms since 1970; null without one, or if no clock of
-    Python's shows it: the sender chooses it."""
+def time_column(columns: Collection[str]) -> str:
+    """The column of the records' time: their data time, or without InLong's packs that of their message."""
+    return next(one for one in _TIMES if one in columns)
+
+
+def minute_of(rows: DataFrame) -> Column:
+    """The beginning of the minute of the records' time, in ms since 1970; null without one, or if no clock of Python's
+    shows it: the sender chooses it."""
     from pyspark.sql import functions as F
 
-    ms = F.unix_millis(F.col(_DATA_TIME))
+    ms = F.unix_millis(F.col(time_column(rows.columns)))
     return F.when(ms.between(0, LAST_MS), ms - F.pmod(ms, F.lit(60_000))).alias("minute")

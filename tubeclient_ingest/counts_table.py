@@ -17,7 +17,6 @@ from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OF_COUNTS
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.data_files import DataFile, DataFiles
-from tubeclient_ingest.group_settings import COUNTS, REST, StreamId
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -26,6 +25,7 @@ from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
+from tubeclient_ingest.table_by import COUNTS, REST, StreamId
 from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class CountsTable:
         if detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
+            self._rows.make_schema(COUNTS)
             self._table.create(
                 self._rows.no_counts.schema, properties=GroupProperty().properties(self._settings.consumer_group)
             )
@@ -69,7 +70,7 @@ class CountsTable:
 
     def streams(self) -> set[StreamId]:
         """Those that it has counts of."""
-        names = (row[0] for row in self._table.rows().select("inlongStreamId").distinct().collect())
+        names = (row[0] for row in self._table.rows().select("stream").distinct().collect())
         return {StreamId(name) for name in names} - {REST}
 
     def commit(

@@ -12,9 +12,10 @@ from typing import Final
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient_ingest.group_settings import REST, StreamId, defines, fits, manager_of, of_stream
+from tubeclient_ingest.group_settings import defines, fits, manager_of, of_stream
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.table_by import REST, StreamId
 
 _log = logging.getLogger(__name__)
 

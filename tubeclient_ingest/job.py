@@ -184,7 +184,7 @@ class Ingest:
         with explained():
             frames = [bad_records(one) for one in self._writers_of_bad_records(Engine(self._spark))]
         if not frames:
-            raise ConfigurationError(f"no stream of group {self.settings.inlong_group} has come yet")
+            raise ConfigurationError("no stream has come yet")
         return reduce(lambda some, others: some.unionByName(others), frames)
 
     def _writers_of_bad_records(self, engine: Engine) -> Iterator[Writer]:

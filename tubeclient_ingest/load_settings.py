@@ -31,6 +31,7 @@ class IngestArguments(TypedDict, total=False):
     topics: Sequence[str]
     target: str | Path
     inlong_group: str
+    table_by: str
     inlong_manager: str
     audit_proxies: str
     streams: Sequence[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_source.boundary import one_line_errors
 from spark_source.options.source_options import SourceOptions
@@ -12,6 +12,7 @@ from spark_source.plan.read_task import ReadTask
 from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
 from tubeclient_ingest.staging import RESULT, Route, Routing, Staged, merged, stage_tasks
+from tubeclient_ingest.table_by import TableBy
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["Part", "RoundRead", "read_tasks"]
+__all__ = ["NAME", "Part", "RoundRead", "read_tasks"]
+
+NAME: Final = "__stream"
+"""The column of the stream that a row is of."""
 
 
 class RoundRead:
@@ -32,18 +36,20 @@ class RoundRead:
         """`place` names a column more, as `read_task` has it."""
         self._spark, self._options, self._tasks, self._place = spark, options, tasks, place
 
-    def rows(self, decoding: Decoding | None = None) -> DataFrame:
-        """The rows, with the columns of the source; with `decoding`, decoded."""
-        from pyspark.sql.types import LongType
+    def rows(self, decoding: Decoding | None = None, table_by: TableBy | None = None) -> DataFrame:
+        """The rows, with the columns of the source; with `decoding` decoded, with `table_by` beside the column `NAME`,
+        which is null in those of no stream."""
+        from pyspark.sql.types import LongType, StringType
 
         columns = spark_schema(self._options)
         if self._place is not None:
             columns = columns.add(self._place, LongType())
         if decoding is not None:
             columns = decoding.schema(columns)
-        return self._in_tasks(
-            partial(read_tasks, self._options.for_tasks(), self._tasks, self._place, decoding), columns
-        )
+        if table_by is not None:
+            columns = columns.add(NAME, StringType())
+        options = self._options.for_tasks()
+        return self._in_tasks(partial(read_tasks, options, self._tasks, self._place, decoding, table_by), columns)
 
     def staged(self, routing: Routing, routes: Mapping[str, Route]) -> dict[str, Staged]:
         """What tasks read and write for these tables. Tables without a route have counts only."""
@@ -87,10 +93,18 @@ def read_tasks(
     tasks: Sequence[ReadTask],
     place: str | None,
     decoding: Decoding | None,
+    table_by: TableBy | None,
     numbers: Iterator[pyarrow.RecordBatch],
 ) -> Iterator[pyarrow.RecordBatch]:
     """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             rows = one_line_errors(read_task(options, tasks[number], place))
-            yield from rows if decoding is None else decoding(rows)
+            rows = rows if decoding is None else decoding(rows)
+            yield from rows if table_by is None else _named(rows, table_by)
+
+
+def _named(rows: Iterator[pyarrow.RecordBatch], table_by: TableBy) -> Iterator[pyarrow.RecordBatch]:
+    names = table_by.names()
+    for batch in rows:
+        yield batch.append_column(NAME, names(batch))

@@ -304,7 +304,7 @@ class Engine:
 
     def tables(self, settings: IngestSettings, options: SourceOptions, on_event: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
-        if settings.inlong_group is None:
+        if not settings.has_streams:
             return OneTable(self.writer(settings, options), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
         return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), on_event)

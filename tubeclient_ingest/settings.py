@@ -24,8 +24,6 @@ GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
 """Starting offsets: after the group's last commit to the target, whatever was done to the table since."""
-STREAM: Final = "{stream}"
-"""In settings of an InLong group's job: a stream's id."""
 
 
 def _setting(metavar: str, help: str, *, flag: str | None = None, **how: Any) -> Any:
@@ -52,15 +50,22 @@ class IngestSettings:
     target: str = _setting(
         "TABLE",
         "The Delta table for the rows, made if missing: a path or URI, which has a slash, or a name as "
-        "catalog.schema.table. Its newest commit says where the job goes on. With --inlong-group: {stream} in it is "
-        "the stream's id; _counts in its place is the table that counts records and says where the job goes on, and "
-        "_rest the one for records of no stream that is defined.",
+        "catalog.schema.table. Its newest commit says where the job goes on. With --inlong-group or --table-by: "
+        "{stream} in it is the stream's name; _counts in its place is the table that counts records and says where the "
+        "job goes on, and _rest the one for records of no stream that is defined.",
         default=MISSING,
     )
     inlong_group: str | None = _setting(
         "NAME",
         "Write each stream of this InLong group to a table of its own. In --schema, --schema-from-inlong and "
         "values of --format-option {stream} is the stream's id: a stream without such a file is not defined.",
+    )
+    table_by: str | None = _setting(
+        "WHAT",
+        "Write what differs in this to tables of their own: topic, tag, attribute.NAME, $.FIELD of a record's JSON, or "
+        "of canal-json and debezium-json database.table, with schema between where there are schemas. {topic}, {tag}, "
+        "{database}, {schema} and {table} stand for it in --target and in files of --schema, and {stream} for all of "
+        "it.",
     )
     inlong_manager: str | None = _setting(
         "URL",
@@ -74,7 +79,8 @@ class IngestSettings:
     )
     streams: tuple[str, ...] = _setting(
         "NAME",
-        "A stream to write, and no others of the group; or as '!NAME' one to leave out. May be given several times.",
+        "A stream to write, and no others; or as '!NAME' one to leave out. NAME may be a pattern such as 'shop.*'. May "
+        "be given several times.",
         flag="--stream",
         default=(),
     )
@@ -199,6 +205,7 @@ class IngestSettings:
         from spark_source.options.table_uris import check_folders, table_of_deletes
         from spark_source.typed.format_settings import FormatSettings
         from tubeclient_ingest.ending import check_until
+        from tubeclient_ingest.table_by import TableBy
 
         check_own(self.source_options, _OF_THEIR_OWN)
         places = {dashed(name): getattr(self, name) for name in _PLACES}
@@ -220,7 +227,8 @@ class IngestSettings:
             raise ConfigurationError("these settings are not given: topics")
         self._put({"topics": self.topics or (self.inlong_group,)})
         _ = self.zone, self.interval_ms, self.former_master_servers
-        if self.inlong_group is None or STREAM not in f"{self.schema}{self.schema_from_inlong}{self.format_options}":
+        table_by = TableBy.of(self)
+        if table_by is None or not table_by.is_pattern(f"{self.schema}{self.schema_from_inlong}{self.format_options}"):
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
@@ -233,6 +241,8 @@ class IngestSettings:
             check_until(end, given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
+        if table_by is not None and table_by.columns and not given.include_attributes:
+            raise ConfigurationError(f"table-by is {self.table_by}, and the source's option columns lacks attributes")
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
             # A record that cannot be parsed is named, or kept, by its place and its bytes.
             needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
@@ -304,6 +314,21 @@ class IngestSettings:
         except ValueError as error:
             raise ConfigurationError(f"trigger {error}; or write {AVAILABLE_NOW}") from None
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether the job has a table for each stream."""
+        return self.inlong_group is not None or self.table_by is not None
+
+    @property
+    def own_options(self) -> dict[str, str]:
+        """The source's options that a job of many tables needs for the rows to say which table they are for."""
+        from tubeclient_ingest.table_by import TableBy
+
+        if (table_by := TableBy.of(self)) is None:
+            return {}
+        found = {"payload": "auto"} if self.inlong_group is not None else {}
+        return found | ({} if table_by.columns is None else {"columns": table_by.columns})
+
     def options(self, starting: str) -> dict[str, str]:
         """The options of format("tubeclient") for a query that starts at `starting`: a value of the option
         startingOffsets, or a time. Holds secrets."""
@@ -315,7 +340,7 @@ class IngestSettings:
         unless_given = {
             "badMessages": None if self.bad_records is None else "keep",
             "messageTimeZone": self.time_zone and self.zone,
-            "payload": self.inlong_group and "auto",
+            **self.own_options,
         }
         given = set(map(str.lower, self.source_options))
         options: dict[str, object] = {

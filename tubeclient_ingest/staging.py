@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,9 @@ from spark_source.read.task_read import read_task
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import TubeError
 from tubeclient_ingest.arrow_rows import bad_rows, divided, example_of, target_rows
+from tubeclient_ingest.counting import time_column
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.table_by import TableBy
 
 if TYPE_CHECKING:
     from spark_source.plan.read_task import ReadTask
@@ -34,6 +37,9 @@ RESULT: Final = "result"
 """The column of what a task says."""
 _BUFFERED_BYTES: Final = 64 << 20
 """Of rows that a task holds, of all tables together."""
+_READ_BYTES: Final = 1 << 20
+"""Of one table's rows that are decoded at once, or more. Each time has its price, and of many tables a batch has few
+rows of each."""
 _MINUTE_MS: Final = 60_000
 
 
@@ -69,28 +75,24 @@ class Route:
 class Routing:
     """Which table takes a record. By default the only one, whose name is ""."""
 
-    group: str | None = None
-    """The InLong group whose streams have a table each, by their names."""
-    form_of_name: str = ""
-    """What is a stream's name, as a regular expression."""
+    table_by: TableBy | None = None
     rest: str = ""
     """The table for records of no stream, and of `unknown` ones."""
     unknown: frozenset[str] = frozenset()
     older: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By stream, the partitions whose records go to `rest`."""
 
-    def parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-        """A batch's rows by their tables: the table, the stream ("" of none), the rows."""
-        if self.group is None:
-            yield "", "", batch
-            return
-        own = pc.and_(
-            pc.equal(batch.column("inlongGroupId"), self.group),
-            pc.match_substring_regex(batch.column("inlongStreamId"), rf"\A(?:{self.form_of_name})\z"),
-        )
-        streams = pc.if_else(pc.fill_null(own, False), batch.column("inlongStreamId"), self.rest)
-        for stream in pc.unique(streams).to_pylist():
-            rows = batch.filter(pc.equal(streams, stream))
+    def parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+        """Batches' rows by their tables: the table, the stream (`rest` of none), the rows."""
+        names = None if self.table_by is None else self.table_by.names()
+        for batch in batches:
+            if names is None:
+                yield "", "", batch
+            else:
+                yield from self._divided(batch, pc.fill_null(names(batch), self.rest))
+
+    def _divided(self, batch: pa.RecordBatch, streams: pa.Array) -> Iterator[tuple[str, str, pa.RecordBatch]]:
+        for stream, rows in by_name(batch, streams):
             if stream in self.unknown or stream == self.rest:
                 yield self.rest, stream, rows
                 continue
@@ -140,11 +142,10 @@ def _staged(
 ) -> Iterator[Mapping[str, Any]]:
     tables: dict[str, _Table] = {}
     try:
-        for batch in batches:
-            for name, stream, rows in routing.parts(batch):
-                if name not in tables:
-                    tables[name] = _Table(routes.get(name))
-                tables[name].take(stream, rows)
+        for name, stream, rows in routing.parts(batches):
+            if name not in tables:
+                tables[name] = _Table(routes.get(name))
+            tables[name].take(stream, rows)
             if sum(one.buffered_bytes for one in tables.values()) >= _BUFFERED_BYTES:
                 for one in tables.values():
                     one.flush()
@@ -175,12 +176,15 @@ class _Table:
         self._minutes: Counter[int | None] = Counter()
         self._bad_minutes: Counter[int | None] = Counter()
         self._streams: set[str] = set()
+        self._unread: list[pa.RecordBatch] = []
+        self._unread_bytes = 0
 
     @property
     def buffered_bytes(self) -> int:
-        return sum(one.buffered_bytes for one in (self._good, self._bad) if one is not None)
+        return self._unread_bytes + sum(one.buffered_bytes for one in (self._good, self._bad) if one is not None)
 
     def flush(self) -> None:
+        self._read()
         for one in (self._good, self._bad):
             if one is not None:
                 one.flush()
@@ -196,8 +200,19 @@ class _Table:
         if not rows.num_rows:
             return
         self._streams.add(stream)
+        self._unread.append(rows)
+        self._unread_bytes += rows.nbytes
+        if self._unread_bytes >= _READ_BYTES:
+            self._read()
+
+    def _read(self) -> None:
+        """Decode what was taken."""
+        route, unread = self._route, self._unread
+        self._unread, self._unread_bytes = [], 0
+        if route is None or not unread:
+            return
         assert self._good is not None
-        for batch in self._decode(iter([rows])):
+        for batch in self._decode(iter([pa.concat_batches(unread)])):
             good, bad, reasons = divided(route.form, batch, route.place.partition_by, has_bad=route.bad is not None)
             self._total += batch.num_rows
             self._bad_count += bad.num_rows
@@ -216,6 +231,7 @@ class _Table:
                 self._good.add(made)
 
     def end(self) -> Mapping[str, Any]:
+        self._read()
         fails = self._bad is None and self._bad_count
         return {
             "files": [] if self._good is None or fails else self._good.close(),
@@ -229,10 +245,23 @@ class _Table:
         }
 
 
+def by_name(batch: pa.RecordBatch, names: pa.Array) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows of each name, in the order that they have; of all names or copies, to hold no others."""
+    encoded = names.dictionary_encode()
+    if len(encoded.dictionary) == 1:
+        yield encoded.dictionary[0].as_py(), batch
+        return
+    codes = encoded.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(order) else ()
+    for name, part in zip(encoded.dictionary.to_pylist(), parts, strict=False):
+        yield name, batch.take(pa.array(part))
+
+
 def _minutes(rows: pa.RecordBatch) -> Mapping[int | None, int]:
-    """How many rows there are by the minute of their data time, in ms since 1970; None without one, or if no clock of
+    """How many rows there are by the minute of their time, in ms since 1970; None without one, or if no clock of
     Python's shows it: the sender chooses it."""
-    us = rows.column("dataTime").cast(pa.int64())
+    us = rows.column(time_column(rows.schema.names)).cast(pa.int64())
     minutes = pc.multiply(pc.divide(us, _MINUTE_MS * 1000), _MINUTE_MS)
     known = pc.and_(pc.greater_equal(us, 0), pc.less(us, (LAST_MS + 1) * 1000))
     counted = pc.value_counts(pc.if_else(pc.fill_null(known, False), minutes, None))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.group_settings import StreamId
 from tubeclient_ingest.history import once_more
 from tubeclient_ingest.levels import after, end_of_round, highest, went_back
 from tubeclient_ingest.record import WITH_REST, Count, Reached
+from tubeclient_ingest.table_by import StreamId
 
 if TYPE_CHECKING:
     from tubeclient_ingest.group_table import GroupTable

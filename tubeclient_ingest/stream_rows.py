@@ -6,21 +6,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_source.options.table_uris import schema_in_sql
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.counting import minute_of
-from tubeclient_ingest.group_settings import REST, StreamId, target_of
+from tubeclient_ingest.group_settings import table_by_of, target_of
 from tubeclient_ingest.record import Count
+from tubeclient_ingest.round_read import NAME, RoundRead
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.table_by import REST, StreamId
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_NAME: Final = "__stream"
-"""The column of the row's table: its stream, or `REST`."""
 _COUNTS_COLUMNS: Final = (
-    "inlongGroupId STRING, inlongStreamId STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
+    "inlongGroupId STRING, stream STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
     " sequence BIGINT, runId STRING, time TIMESTAMP"
 )
 
@@ -34,6 +35,8 @@ class StreamRows:
         """`due` as SparkTable has it."""
         self._spark, self._due = spark, due
         self._settings = settings
+        self._schemas: set[str] = set()
+        """Of the catalog, which are known to be there."""
         self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
         """No rows, with the columns of the counts table."""
 
@@ -41,20 +44,24 @@ class StreamRows:
         """The table in whose place the target has this name."""
         return SparkTable(self._spark, target_of(self._settings, name), self._due)
 
+    def make_schema(self, name: StreamId) -> None:
+        """Make the catalog's schema for the table, if what streams are called says which that is."""
+        schema, pattern = (schema_in_sql(one) for one in (target_of(self._settings, name), self._settings.target))
+        if schema not in self._schemas and schema != pattern and schema is not None:
+            if not self._spark.catalog.databaseExists(schema):
+                self._spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}").collect()
+            self._schemas.add(schema)
+
     def open_bad_records(self, *, create: bool) -> None:
         """As BadRecords.open, if the job has such a table."""
         if (place := self._settings.bad_records) is not None:
             BadRecords(self._spark, place, self._settings.consumer_group).open(create=create)
 
-    def named(self, rows: DataFrame) -> DataFrame:
+    def named(self, read: RoundRead) -> DataFrame:
         """A round's rows with the names of their tables."""
-        from pyspark.sql import functions as F
-
-        group, stream = F.col("inlongGroupId"), F.col("inlongStreamId")
-        own = (group == self._settings.inlong_group) & stream.rlike(rf"\A{StreamId.FORM}\z")
-        named = rows.withColumn(_NAME, F.when(own, stream).otherwise(REST))
+        named = read.rows(table_by=table_by_of(self._settings)).fillna(REST, [NAME])
         # So that a kept round's batches are of few streams each, and a stream's part passes over the others.
-        return named.sortWithinPartitions(_NAME)
+        return named.sortWithinPartitions(NAME)
 
     def counted(
         self, named: DataFrame, *, by_partition: bool
@@ -63,17 +70,17 @@ class StreamRows:
         from pyspark.sql import functions as F
 
         key = F.col("partitionKey") if by_partition else F.lit(None).cast("string")
-        found = named.groupBy(F.col(_NAME), minute_of(), key).count().collect()
+        found = named.groupBy(F.col(NAME), minute_of(named), key).count().collect()
         return [(StreamId(name), minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
 
     def part(self, named: DataFrame, names: Collection[str], partitions: Collection[PartitionKey] | None) -> DataFrame:
         """The rows with these names, of these partitions (None: of all), as the source gives them."""
         from pyspark.sql import functions as F
 
-        rows = named.where(F.col(_NAME).isin(*names))
+        rows = named.where(F.col(NAME).isin(*names))
         if partitions is not None:
             rows = rows.where(F.col("partitionKey").isin(*map(str, partitions)))
-        return rows.drop(_NAME)
+        return rows.drop(NAME)
 
     def counted_rows(
         self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime

@@ -31,7 +31,7 @@ from tubeclient_ingest.beginning import (
 from tubeclient_ingest.counting import Counted, persisted
 from tubeclient_ingest.counts_table import CountsTable
 from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import REST, StreamId, takes
+from tubeclient_ingest.group_settings import table_by_of, takes
 from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest, taken
@@ -42,6 +42,7 @@ from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
+from tubeclient_ingest.table_by import REST, StreamId
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -196,6 +197,8 @@ class StreamTables:
             definition = self._definition_of(name)
             settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
+            if create:
+                self._rows.make_schema(name)
             writer.open(create=create)
             writer.by_minute = True
             # The counts table knows a table's commits by their numbers: one that is made anew has others.
@@ -290,7 +293,7 @@ class StreamTables:
             return self._completed(start, end)
         if not self.why_spark:
             return self._write_files(read, start, end)
-        with persisted(self._rows.named(read.rows())) as frame:
+        with persisted(self._rows.named(read)) as frame:
             counts = self._counted(frame, start, end)
             if not self._open_new(counts.keys() - self._streams.keys(), start):
                 return None
@@ -349,7 +352,7 @@ class StreamTables:
             for one in self._streams.values()
             if one.since is not None
         }
-        return Routing(self._settings.inlong_group, StreamId.FORM, REST, frozenset(self._unknown), older)
+        return Routing(table_by_of(self._settings), REST, frozenset(self._unknown), older)
 
     def _route(self, one: Stream, start: Offsets, end: Offsets) -> Route:
         assert one.table is not None
@@ -489,8 +492,8 @@ class StreamTables:
         left = [f"{one.name}: {one.left}" for one in self._streams.values() if one.left is not None]
         if left:
             raise StreamsLeftBehind(
-                f"{counted(len(left), 'stream')} of group {self._settings.inlong_group} stayed behind, and all others"
-                f" are written: {'; '.join(left)}. Mend that and start again: each goes on where its rows end"
+                f"{counted(len(left), 'stream')} stayed behind, and all others are written: {'; '.join(left)}. Mend"
+                " that and start again: each goes on where its rows end"
             )
 
     def _leave(self, one: Stream, error: Exception) -> None:

@@ -46,6 +46,12 @@ def table_in_sql(place: str) -> str:
     return place if is_name(place) else f"delta.{quoted(place)}"
 
 
+def schema_in_sql(place: str) -> str | None:
+    """Of a table's name the part before the last dot; None of a path, or if it names the table alone."""
+    found = re.fullmatch(r"(.+)\.(?:`(?:[^`]|``)*`|[^.`]+)", place)
+    return found[1] if found is not None and is_name(place) else None
+
+
 def quoted(name: str) -> str:
     """A column's name in SQL."""
     return f"`{name.replace('`', '``')}`"

@@ -154,7 +154,7 @@ class _Read:
     def __init__(self, session: Session, readings: Sequence[Any]) -> None:
         self._session, self._readings = session, readings
 
-    def rows(self, decoding: Any = None) -> Rows:
+    def rows(self, decoding: Any = None, table_by: Any = None) -> Rows:
         return Rows(lambda: self._session.read(self._readings))
 
     def staged(self, routing: Routing, routes: Mapping[str, Any]) -> dict[str, Staged]:
@@ -167,7 +167,7 @@ class _Read:
 
 
 def _stream_of(row: Row, routing: Routing) -> str:
-    if routing.group is None:
+    if routing.table_by is None:
         return ""
     group: Any = the_world().target
     return str(group.stream_of(row.value))
@@ -251,8 +251,11 @@ class _StreamRows:
     def open_bad_records(self, *, create: bool) -> None:
         """It is there."""
 
-    def named(self, rows: Rows) -> Rows:
-        return rows
+    def make_schema(self, name: str) -> None:
+        """Its tables have no names."""
+
+    def named(self, read: _Read) -> Rows:
+        return read.rows()
 
     def counted(self, named: Rows, *, by_partition: bool) -> list[tuple[str, None, PartitionKey | None, int]]:
         group: Any = self._world.target

@@ -39,7 +39,7 @@ def table_counts(shop: Shop) -> dict[tuple[Any, ...], tuple[int, int]]:
     """Received and written of each row of the counts table."""
     rows = DeltaTable(f"{shop.lake}/_counts").to_pyarrow_table().to_pylist()
     return {
-        (one["inlongStreamId"], int(one["minute"].timestamp() * 1000), one["runId"], one["sequence"]): (
+        (one["stream"], int(one["minute"].timestamp() * 1000), one["runId"], one["sequence"]): (
             one["received"],
             one["written"],
         )

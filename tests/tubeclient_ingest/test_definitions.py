@@ -11,8 +11,8 @@ from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, s
 from tubeclient.admin.inlong_manager import InlongManagerError
 from tubeclient_ingest import definitions
 from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import StreamId
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.table_by import StreamId
 
 
 def log_in(request: BaseHTTPRequestHandler) -> None:

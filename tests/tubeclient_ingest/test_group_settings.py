@@ -8,9 +8,10 @@ import pytest
 
 from tests.tubeclient.records.protos import OLD, SHOP, descriptor
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.group_settings import COUNTS, StreamId, defines, of_stream
+from tubeclient_ingest.group_settings import defines, of_stream
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.table_by import COUNTS, StreamId
 
 
 def job(folder: Path, *streams: str) -> IngestSettings:

@@ -18,7 +18,7 @@ from tests.tubeclient_ingest.lake import Killed, each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest import run
-from tubeclient_ingest.group_settings import StreamId, takes
+from tubeclient_ingest.group_settings import takes
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.load_settings import load_settings
@@ -29,6 +29,7 @@ from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
+from tubeclient_ingest.table_by import StreamId
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,9 +96,9 @@ class Shop:
         rows = DeltaTable(f"{self.lake}/_counts").to_pyarrow_table().to_pylist()
         found: dict[str, tuple[int, int, int]] = {}
         for row in rows:
-            before = found.get(row["inlongStreamId"], (0, 0, 0))
+            before = found.get(row["stream"], (0, 0, 0))
             new = row["received"], row["written"], row["bad"]
-            found[row["inlongStreamId"]] = tuple(map(sum, zip(before, new, strict=True)))  # type: ignore[assignment]
+            found[row["stream"]] = tuple(map(sum, zip(before, new, strict=True)))  # type: ignore[assignment]
         return found
 
     def check(self, streams: Sequence[str] = STREAMS) -> None:
@@ -159,7 +160,7 @@ def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) 
     shop.run(**typed)
     shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/clicks` ADD CONSTRAINT few CHECK (id < 10)").collect()
     shop.send(*streams)
-    with pytest.raises(StreamsLeftBehind, match=r"1 stream of group shop .* clicks: .*bad record in .* few refuses it"):
+    with pytest.raises(StreamsLeftBehind, match=r"1 stream stayed behind.* clicks: .*bad record in .* few refuses it"):
         shop.run(**typed)
     assert [one.stream for one in shop.left] == ["clicks"]
     assert (shop.ids("clicks"), shop.ids("orders")) == ([*range(10)], [*range(20)])
@@ -365,8 +366,8 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "/lake/shop"}, r"target is /lake/shop for all streams .* write \{stream\}"),
-        ({"streams": ("a", "!b")}, "keep one of the two"),
+        ({"target": "/lake/shop"}, r"target is /lake/shop for all streams; write \{stream\}"),
+        ({"table_by": "topic"}, "inlong-group and table-by both say which table a record is for"),
         ({"source_options": {"Payload": "raw"}}, "payload is raw, and a job with inlong-group needs InLong's packs"),
         ({"format": "json", "schema": "/nowhere/{stream}.ddl"}, r"schema is /nowhere/\{stream\}.ddl, and there is no"),
         ({"format": "jsn", "schema": "/nowhere/{stream}.ddl"}, "format is 'jsn'; there are raw"),

@@ -217,7 +217,7 @@ def check(storm: Storm, spark: SparkSession) -> None:
     counts: Counter[tuple[str, int | None]] = Counter()
     counts_bad: Counter[tuple[str, int | None]] = Counter()
     for row in DeltaTable(str(storm.lake / "_counts")).to_pyarrow_table().to_pylist():
-        key = row["inlongStreamId"], row["minute"] and int(row["minute"].timestamp() * 1000)
+        key = row["stream"], row["minute"] and int(row["minute"].timestamp() * 1000)
         assert row["received"] == row["written"] + row["bad"]
         counts[key] += row["received"]
         counts_bad[key] += row["bad"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tubeclient_cli.audit.verdicts import Hour
 
 _QUERY: Final = """
-SELECT "inlongGroupId" AS "group", "inlongStreamId" AS stream, date_trunc('hour', minute) AS hour,
+SELECT "inlongGroupId" AS "group", stream, date_trunc('hour', minute) AS hour,
        sum(received) AS received, sum(written) AS written, sum(bad) AS bad, min(sequence) AS first,
        max(CASE WHEN minute <= "time" THEN minute END) AS latest
 FROM counts GROUP BY 1, 2, 3"""
@@ -58,8 +58,9 @@ def audit(
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.audit.verdicts import HOUR, judged
         from tubeclient_cli.common.tables import print_rows
-        from tubeclient_ingest.group_settings import COUNTS, REST, left_out, target_of
+        from tubeclient_ingest.group_settings import is_glob, left_out, target_of
         from tubeclient_ingest.load_settings import load_settings
+        from tubeclient_ingest.table_by import COUNTS, REST
 
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)
@@ -74,9 +75,12 @@ def audit(
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
-            named, without = ((), set[str]()) if job is None else (job.streams, left_out(job))
+            without = set[str]() if job is None else left_out(job)
+            named = [] if job is None else [one for one in job.streams if not one.startswith("!")]
+            if globs := sorted(filter(is_glob, {*named, *without})):
+                raise ConfigurationError(f"the job's streams are {globs[0]}; to compare with Audit, write their names")
             there = {one.stream for one in hours} - {REST}
-            names = named if named and not without else (*sorted(there | without), "*")
+            names = [one for one in named if one not in without] or (*sorted(there | without), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
             whole = sent.pop("*", {})  # the rest is what is of no stream of the table
             sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}

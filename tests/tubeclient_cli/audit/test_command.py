@@ -18,7 +18,7 @@ from tubeclient_cli.app import app
 TEN = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=12)
 MINUTE = timedelta(minutes=1)
 COLUMNS = pa.schema(
-    [("inlongGroupId", pa.string()), ("inlongStreamId", pa.string()), ("minute", pa.timestamp("us", "UTC"))]
+    [("inlongGroupId", pa.string()), ("stream", pa.string()), ("minute", pa.timestamp("us", "UTC"))]
     + [(name, pa.int64()) for name in ("received", "written", "bad", "sequence")]
     + [("runId", pa.string()), ("time", pa.timestamp("us", "UTC"))]
 )
@@ -27,7 +27,7 @@ COLUMNS = pa.schema(
 def row(minute: datetime | None, written: int, bad: int = 0, *, sequence: int, **more: Any) -> dict[str, Any]:
     """A row of the counts table, of a commit an hour later."""
     time = TEN + timedelta(hours=sequence)
-    given = {"inlongGroupId": "shop", "inlongStreamId": "clicks", "minute": minute, "received": written + bad}
+    given = {"inlongGroupId": "shop", "stream": "clicks", "minute": minute, "received": written + bad}
     return {**given, "written": written, "bad": bad, "sequence": sequence, "runId": "r", "time": time, **more}
 
 
@@ -123,7 +123,7 @@ def test_streams_that_the_table_lacks_are_the_rest(table: Path, tmp_path: Path) 
     with audit_service(reported) as (url, _):
         result = run(table, "--audit", url, "--json")
         assert states(result)["_rest", 0] == ("missing", 3)
-        append(table, row(TEN, 3, sequence=3, inlongStreamId="_rest"))
+        append(table, row(TEN, 3, sequence=3, stream="_rest"))
         assert states(run(table, "--audit", url, "--json"))["_rest", 0] == COMPLETE
         settings.write_text(settings.read_text() + 'streams = ["clicks"]\n')
         chosen = run(table, "--audit", url, "--json", "--settings", str(settings))

@@ -1,0 +1,186 @@
+"""One topic into many tables, by what its records say."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+from deltalake import DeltaTable
+
+from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
+from tests.tubeclient_ingest.database import STORES, Database, Form
+from tests.tubeclient_ingest.lake import Killed, each_commit
+from tubeclient.wire.payload import encode_attributes, encode_payload
+from tubeclient_ingest.job import Ingest
+from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.run import Event
+from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.stream import ToRest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TABLES = ["shop.orders", "crm.orders", "crm._users"]
+WRITERS = ["tasks", "spark"]
+COLUMNS = "id BIGINT NOT NULL, name STRING, n INT"
+
+
+class Lake:
+    def __init__(self, tube: EmbeddedTubeMQ, spark: SparkSession, folder: Path) -> None:
+        self.tube, self.spark, self.folder = tube, spark, folder / "lake"
+        self.to_rest: list[ToRest] = []
+        self.settings = IngestSettings(
+            master_servers=tube.master_address,
+            consumer_group="lake",
+            topics=("cdc",),
+            table_by="database.table",
+            target=f"{self.folder}/{{database}}/{{table}}",
+            schema=COLUMNS,
+            format="canal-json",
+            source_count=2,
+            source_options={"masterWebPort": str(tube.master_web_port)},
+        )
+
+    def run(self, **changes: Any) -> None:
+        def see(event: Event) -> None:
+            if isinstance(event, ToRest):
+                self.to_rest.append(event)
+
+        Ingest(self.spark, settings=replace(self.settings, **changes)).run(see)
+
+    def rows(self, table: str, columns: list[str]) -> list[dict[str, Any]]:
+        place = f"{self.folder}/{table.replace('.', '/')}"
+        found: list[dict[str, Any]] = DeltaTable(place).to_pyarrow_table(columns=columns).to_pylist()
+        return found
+
+    def counts(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for row in self.rows("_tubeclient._counts", ["stream", "received", "written", "bad"]):
+            assert row["received"] == row["written"] + row["bad"]
+            found[row["stream"]] = found.get(row["stream"], 0) + row["received"]
+        return found
+
+
+@pytest.fixture
+def lake(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Lake]:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("cdc", STORES, 1), TopicConfig("logs", 1, 1)]) as tube:
+        yield Lake(tube, delta_spark, tmp_path)
+
+
+def killed_now_and_then(seed: int) -> Callable[[Any, SinkRecord | None, Callable[[], None]], None]:
+    """Before or after one of the next commits the run dies."""
+    chosen = random.Random(seed)
+    left = [chosen.randrange(1, 12)]
+
+    def around(_: Any, __: SinkRecord | None, commit: Callable[[], None]) -> None:
+        left[0] -= 1
+        is_after = chosen.random() < 0.5
+        if is_after:
+            commit()
+        if left[0] == 0:
+            raise Killed
+        if not is_after:
+            commit()
+
+    return around
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+@pytest.mark.parametrize("writer", WRITERS)
+def test_each_change_is_in_its_table_once_whatever_is_killed(lake: Lake, form: Form, writer: str) -> None:
+    database = Database(form, TABLES, 1)
+    for seed in range(3):
+        lake.tube.load("cdc", database.change(60))
+        try:
+            with each_commit(killed_now_and_then(seed)):
+                lake.run(format=form, writer=writer)
+        except Killed:
+            continue
+    lake.run(format=form, writer=writer)
+    assert {one: len(lake.rows(one, ["id"])) for one in TABLES} == database.sent
+    for table in TABLES:
+        places = [
+            (
+                row["tubemq"]["partitionKey"],
+                row["tubemq"]["messageId"],
+                row["change"]["sequence"]["row"],
+                row["change"]["operation"],
+            )
+            for row in lake.rows(table, ["tubemq", "change"])
+        ]
+        assert len(set(places)) == len(places)
+    assert lake.to_rest == []
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+def test_each_table_ends_in_the_state_of_the_database(lake: Lake, form: Form) -> None:
+    """Keys move, rows are deleted, statements change none; and what is of no table is in the table for the rest."""
+    database = Database(form, TABLES, 2)
+    keyed: dict[str, Any] = {"format": form, "key": ("id",)}
+    for seed in range(3):
+        lake.tube.load("cdc", [*database.change(50), database.ddl("shop.orders")])
+        try:
+            with each_commit(killed_now_and_then(seed)):
+                lake.run(**keyed)
+        except Killed:
+            continue
+    lake.tube.load("cdc", [NewMessage(0, one) for one in (b"no", b'{"ts_ms": 7}', b"")])
+    lake.run(**keyed)
+    for table in TABLES:
+        rows = lake.rows(table, ["id", "name", "n"])
+        assert {row["id"]: row for row in rows} == database.states[table], table
+        assert len(rows) == len(database.states[table])
+    assert sorted(row["value"] for row in lake.rows("_tubeclient._rest", ["value"])) == [b"", b"no", b'{"ts_ms": 7}']
+    assert set(lake.to_rest) == {ToRest(None)}
+    assert lake.counts()["_rest"] == 3
+
+
+def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:
+    database = Database("canal-json", TABLES, 3)
+    lake.tube.load("cdc", database.change(80))
+    lake.run(streams=("*.orders", "!crm.*"))
+    assert len(lake.rows("shop.orders", ["id"])) == database.sent["shop.orders"]
+    assert sorted(one.name for one in lake.folder.iterdir()) == ["_tubeclient", "shop"]
+    lake.tube.load("cdc", database.change(80))
+    lake.run()
+    assert {one: len(lake.rows(one, ["id"])) for one in TABLES} == database.sent
+
+
+def test_tables_in_a_catalog_whose_schemas_are_made(lake: Lake) -> None:
+    database = Database("canal-json", ["tby_shop.orders", "tby_crm.orders"], 4)
+    lake.tube.load("cdc", database.change(40))
+    lake.run(target="{database}.t_{table}")
+    try:
+        for table in database.tables:
+            schema, _, name = table.partition(".")
+            assert lake.spark.table(f"{schema}.t_{name}").count() == database.sent[table]
+        assert lake.spark.table("_tubeclient.t__counts").count() > 0
+    finally:
+        for schema in ("tby_shop", "tby_crm", "_tubeclient"):
+            lake.spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE").collect()
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_topics_tags_and_attributes(lake: Lake, writer: str) -> None:
+    def message(text: bytes, tag: str, **attributes: str) -> NewMessage:
+        return NewMessage(0, *encode_payload(text, encode_attributes(attributes, tag, "202611301000" if tag else "")))
+
+    raw: dict[str, Any] = {"format": "raw", "schema": None, "writer": writer, "topics": ("cdc", "logs")}
+    lake.tube.load("cdc", [message(b"1", "a", k="x"), message(b"2", "", k="y"), message(b"3", "b")])
+    lake.tube.load("logs", [message(b"4", "a", k="x")])
+    for table_by, expected in (
+        ("topic", {"cdc": [b"1", b"2", b"3"], "logs": [b"4"]}),
+        ("tag", {"a": [b"1", b"4"], "b": [b"3"], "_rest": [b"2"]}),
+        ("attribute.k", {"x": [b"1", b"4"], "y": [b"2"], "_rest": [b"3"]}),
+    ):
+        where = f"{lake.folder}/{table_by}/{{stream}}"
+        lake.run(**raw, table_by=table_by, target=where, consumer_group=table_by)
+        for stream, values in expected.items():
+            rows = DeltaTable(where.replace("{stream}", stream)).to_pyarrow_table(columns=["value"]).to_pylist()
+            assert sorted(row["value"] for row in rows) == values, (table_by, stream)
