@@ -15,6 +15,7 @@ from tubeclient.printable import counted
 from tubeclient_ingest.history import SinkState, TakenOut
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.settings import TARGET
+from tubeclient_ingest.table_by import REST
 
 _SAY_WHERE: Final = (
     "Say where to begin, once: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets), with"
@@ -38,24 +39,29 @@ OF_COUNTS: Final = (
     f" {_WHERE_ALL_END}"
 )
 """Advice for a counts table that does not say where the group's rows end."""
-OF_STREAM: Final = (
-    "Give starting-offsets target, once, if it has all rows that the counts table says: nobody put it back or took rows"
-    " out of it"
-)
-"""Advice for such a stream's table: the counts table says where its rows end."""
-
-
 UNDO: Final = "Restore the newest version from before the RESTORE"
-PUT_BACK: Final = f"{UNDO}. {OF_STREAM}"
-"""Advice for such a table, if it has fewer commits than the counts table knows of."""
+_TARGET: Final = "starting-offsets target, once"
 
 
-def ahead(number: int) -> str:
-    """The same, if it has more: up to this one."""
+def by_target(name: str) -> str:
+    """The settings with which a user takes one table of many as it is."""
+    return f"{_TARGET}, {'without --stream' if name == REST else f'with --stream {name} and no other'}"
+
+
+def of_stream(name: str) -> str:
+    """Advice for a stream's table that does not say where its rows end: the counts table does."""
     return (
-        f"A run that died wrote commit {number}, which the counts table does not have. If the topic was created again,"
-        " give starting-offsets target, once. If not, restore the version before that commit, and its rows come again"
+        f"Give {by_target(name)}, if it has all rows up to the offsets that the counts table says and none after them:"
+        " nobody put it back or took rows out of it"
     )
+
+
+REMOVE: Final = "Or remove the table, and it is filled with what the brokers still hold"
+
+
+def of_put_back(name: str) -> str:
+    """Advice for such a table, if it was put back."""
+    return f"{UNDO}. Or, if what it lacks is not to come again, give {by_target(name)}"
 
 
 class UnknownRows(ConfigurationError):
@@ -74,11 +80,15 @@ def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> 
     )
 
 
+COME_AGAIN: Final = f"With target they would come again. Reset the offsets of each topic, once, {_WHERE_ALL_END}"
+"""Advice for a table of many where the counts table says nothing either."""
+
+
 def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
     """The error of a group of which neither the counts table nor this table has the history."""
     return UnknownRows(
-        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: with target"
-        f" they would come again. Reset the offsets of each topic, once, {_WHERE_ALL_END}"
+        f"{where} may have rows of group {consumer_group}, and its history does not say where they end:"
+        f" {COME_AGAIN[0].lower()}{COME_AGAIN[1:]}"
     )
 
 
@@ -162,18 +172,19 @@ def check_cluster(state: SinkState, where: str, masters: Collection[str], former
     )
 
 
-def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None) -> SinkState:
+def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | None, target: str = _TARGET) -> SinkState:
     """The part of `state`, the table's at `where`, that this run can rely on; `chosen` are the user's starting offsets.
     Raises UnknownRows if the user must choose. Rows that others removed by a predicate were meant to go: where the
     group's rows end stays known."""
     taken = state.taken_out
     if taken is None or chosen == TARGET or not taken.everything:
         return replace(state, taken_out=None)
-    raise unknown_rows(taken, where, consumer_group)
+    raise unknown_rows(taken, where, consumer_group, target)
 
 
-def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRows:
-    """The error for a commit after which it is unknown which rows of the group the table at `where` has."""
+def unknown_rows(taken: TakenOut, where: str, consumer_group: str, target: str = _TARGET) -> UnknownRows:
+    """The error for a commit after which it is unknown which rows of the group the table at `where` has; `target` are
+    the settings with which the user takes it as it is."""
     undo = (
         f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
         if taken.version
@@ -182,8 +193,7 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str) -> UnknownRow
     return UnknownRows(
         f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
         f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
-        " take the table as it is, with starting-offsets target: what it lacks is not read again. Or reset the"
-        " offsets of topics"
+        f" take the table as it is, with {target}: what it lacks is not read again. Or reset the offsets of topics"
     )
 
 

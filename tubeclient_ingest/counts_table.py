@@ -20,7 +20,7 @@ from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.record import Count, Reached, SinkRecord
+from tubeclient_ingest.record import Count, Move, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
@@ -79,15 +79,16 @@ class CountsTable:
         ends: Offsets,
         streams: Mapping[str, Reached],
         resets: Mapping[str, int],
+        moves: tuple[Move, ...],
     ) -> None:
         """Write `counts`, by stream, and the checkpoint; then report them."""
         sequence, run_id, now = self.checkpoint.state.sequence + 1, self.checkpoint.run_id, datetime.now(UTC)
         if self._log is None:
             rows = self._rows.counts(counts, sequence, run_id, now)
-            self.checkpoint.write(rows, ends, streams, resets=resets)
+            self.checkpoint.write(rows, ends, streams, resets=resets, moves=moves)
         else:
             self._files = self._written(self._rows.counted_rows(counts, sequence, run_id, now))
-            self.checkpoint.write(None, ends, streams, resets=resets)
+            self.checkpoint.write(None, ends, streams, resets=resets, moves=moves)
         own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
         reported = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
         sender = run_id, int(now.timestamp() * 1000), sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.beginning import (
-    PUT_BACK,
     UNDO,
     TableChanged,
     check_beginning,
@@ -19,12 +19,13 @@ from tubeclient_ingest.beginning import (
     goes_on_from,
     named,
     of_before_resets,
+    of_topics,
     overtaken,
     trusted,
 )
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.record import Count, Reached, SinkRecord, most
+from tubeclient_ingest.record import Count, Move, Reached, SinkRecord, most
 from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.writing import Writer
 
@@ -40,10 +41,8 @@ _READ_AGAIN_SECONDS: Final = 2.0
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
-_TAKE: Final = (
-    f"{UNDO}. Or reset the offsets of these topics, to earliest if they were created again. Or take the table as it is,"
-    " with starting-offsets target, once"
-)
+_RESET: Final = "Or reset the offsets of these topics, to earliest if they were created again"
+_TAKE: Final = "Or take the table as it is, with starting-offsets target, once: what it lacks is not read again"
 
 
 class Written(NamedTuple):
@@ -82,9 +81,11 @@ class GroupTable:
         settings: IngestSettings,
         masters: tuple[str, ...],
         advice: str | None = None,
+        target: str = "",
     ) -> None:
-        """`advice` is for a table of a group that does not say where its rows end."""
-        self._advice = advice
+        """`advice` is for a table of many that does not say where its rows end; others say that, and what resets
+        mean for it. `target` are the settings with which the user takes it as it is."""
+        self._advice, self._target = advice, target
         self._writer, self._settings, self._masters = writer, settings, masters
         self.run_id = ""
         """Of this beginning: what an earlier one of the same job left undone is another run's."""
@@ -103,10 +104,14 @@ class GroupTable:
         if topics and not (self._advice is not None and chosen == TARGET):  # others say where rows end
             check_beginning(found, self.where, group, topics, self._advice)
         now = found.without_topics(reset_offsets)
-        stale = now.stale(now.resets)
-        if stale and chosen != TARGET:
-            raise of_before_resets(self.where, group, stale, _TAKE if self._advice is None else PUT_BACK)
-        self.state = trusted(now, self.where, group, chosen)
+        stale = now.stale(now.resets) if self._advice is None else []
+        if stale and now.record is not None:
+            if chosen != TARGET or now.undone is None:
+                take = "" if now.undone is None else f". {_TAKE}"
+                raise of_before_resets(self.where, group, stale, f"{UNDO}. {_RESET}{take}")
+            ends = now.record.ends.without_topics(stale).merge(of_topics(now.undone.ends, stale))
+            now = replace(now, record=replace(now.record, ends=ends))
+        self.state = trusted(now, self.where, group, chosen, *filter(None, [self._target]))
         return not self.is_known or bool(stale) or (found.taken_out is not None and found.taken_out.everything)
 
     @property
@@ -155,12 +160,20 @@ class GroupTable:
         streams: Mapping[str, Reached] = _NO_STREAMS,
         counts: tuple[Count, ...] = (),
         resets: Mapping[str, int] = _NO_RESETS,
+        moves: tuple[Move, ...] = (),
     ) -> Counted:
         """Commit rows (None: none) and where the group's rows end then; what else is given is the record's."""
         group = self._settings.consumer_group
         resets = most((resets, self.state.resets))
         record = SinkRecord(
-            group, self.run_id, ends, masters=self._masters, streams=streams, counts=counts, resets=resets
+            group,
+            self.run_id,
+            ends,
+            masters=self._masters,
+            streams=streams,
+            counts=counts,
+            resets=resets,
+            moves=moves,
         )
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()

@@ -8,11 +8,12 @@ end where the round begins.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.record import Reached
+from tubeclient_ingest.record import Move, Reached
 
 _NOTHING = -1
 """Before the first offset: where a table's rows end in a partition of which it has none."""
@@ -30,6 +31,35 @@ def ends_of(number: int, ends: Offsets, reached: Reached | None, group_ends: Off
     if number == reached.number:
         return group_ends if reached.ends is None else reached.ends
     return ends
+
+
+class Missed(NamedTuple):
+    """What came of a table's ends by moves of the group's offsets that the table does not know of."""
+
+    ends: Offsets
+    """Where its rows end by that."""
+    reset: frozenset[str]
+    """The topics whose offsets were reset meanwhile."""
+    unknown: frozenset[str]
+    """The topics whose moves are not all known; in those `ends` may be wrong."""
+
+
+def missed(ends: Offsets, own: Mapping[str, int], resets: Mapping[str, int], moves: Sequence[Move]) -> Missed:
+    """For a table whose rows ended at `ends` after so many moves of each topic as `own` says, in a group that has had
+    `resets`, the last of which are `moves`."""
+    reset, unknown = set[str](), set[str]()
+    for topic in {key.topic for key in ends}:
+        before, now = own.get(topic, 0), resets.get(topic, 0)
+        new = [one for one in moves if one.topic == topic and before < one.number <= now]
+        if len(new) < now - before:
+            unknown.add(topic)
+        for one in new:
+            if one.is_reset:
+                reset.add(topic)
+                ends = ends.without_topics({topic}).merge(one.ends)
+            else:
+                ends = ends.clamp({}, one.ends)
+    return Missed(ends, frozenset(reset), frozenset(unknown))
 
 
 def went_back(start: Offsets, end: Offsets) -> Offsets:

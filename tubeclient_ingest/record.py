@@ -40,6 +40,17 @@ class Reached(NamedTuple):
     """Where the rows of its own table begin: those before are in the table for the rest. None: there are none."""
 
 
+class Move(NamedTuple):
+    """The group's offsets in a topic became others than those after its last round."""
+
+    topic: str
+    number: int
+    """Of the topic's moves, as `SinkRecord.resets` counts them."""
+    ends: Offsets
+    is_reset: bool
+    """The user had the group go on at `ends`; otherwise brokers lost what came after them, in their partitions."""
+
+
 WITH_REST: Final = Reached(-1)
 """Of a stream that nobody defines: its rows are in the table for the rest, as far as that is."""
 
@@ -86,6 +97,8 @@ class SinkRecord:
     resets: Mapping[str, int] = field(default_factory=dict)
     """How often the group's offsets in a topic were reset, or went back with what brokers lost. Offsets of before may
     be places among other messages now. Topics that are not here: never."""
+    moves: tuple[Move, ...] = ()
+    """In the counts table: the last of those, in their order."""
 
     @property
     def is_retry(self) -> bool:
@@ -120,8 +133,13 @@ class SinkRecord:
         index: dict[Offsets | None, int | None] = {None: None}
         index.update((at, number) for number, at in enumerate(places))
         streams = {name: [one.number, *(index[at] for at in one[1:])] for name, one in self.streams.items()}
-        of_group = {"places": [one.to_dict() for one in places], "streams": streams, "counts": self.counts}
+        of_group: dict[str, Any] = {
+            "places": [one.to_dict() for one in places],
+            "streams": streams,
+            "counts": self.counts,
+        }
         of_group["resets"] = dict(self.resets)
+        of_group["moves"] = [[*one[:2], one.ends.to_dict(), one.is_reset] for one in self.moves]
         more = {"endOffsets": self.ends.to_dict(), **{name: value for name, value in of_group.items() if value}}
         return json.dumps({_FIELD: {"version": _VERSION, **values, **more}})
 
@@ -151,7 +169,12 @@ class SinkRecord:
             name: Reached(number, *(places[-1 if at is None else at] for at in indices))
             for name, (number, *indices) in given.get("streams", {}).items()
         }
-        more = {"counts": tuple(Count(*one) for one in given.get("counts", ())), "resets": given.get("resets", {})}
+        moves = given.get("moves", ())
+        more = {
+            "counts": tuple(Count(*one) for one in given.get("counts", ())),
+            "resets": given.get("resets", {}),
+            "moves": tuple(Move(topic, n, Offsets.from_dict(at), is_reset) for topic, n, at, is_reset in moves),
+        }
         return cls(ends=Offsets.from_dict(given.get("endOffsets")), streams=streams, **more, **values)
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.history import once_more
 from tubeclient_ingest.levels import after, end_of_round, highest, went_back
-from tubeclient_ingest.record import WITH_REST, Count, Reached
+from tubeclient_ingest.record import WITH_REST, Count, Move, Reached
 from tubeclient_ingest.table_by import StreamId
 
 if TYPE_CHECKING:
     from tubeclient_ingest.group_table import GroupTable
+
+
+_MOST_MOVES: Final = 20
+"""Of each topic."""
 
 
 class LeftBehind(NamedTuple):
@@ -88,6 +92,8 @@ class GroupEnds:
         """Where the rows of all other streams end."""
         self.resets: dict[str, int] = {}
         """As SinkRecord has it, of the group."""
+        self.moves: tuple[Move, ...] = ()
+        """As SinkRecord has it."""
 
     def levels(self) -> list[Offsets]:
         """Where the rows of tables end that take part; once, where they are equal."""
@@ -118,6 +124,7 @@ class GroupEnds:
                         if key in start or key.topic not in reset
                     }
                 )
+        self._keep_moves(start, reset, is_reset=True)
         self._move(recorded.merge(start.merge(self.others)), self.streams.values(), start.merge)
 
     def go_back(self, ends: Offsets) -> bool:
@@ -127,6 +134,7 @@ class GroupEnds:
         levels = [self.others, *(one.ends for one in self.streams.values())]
         topics = {key.topic for one in levels for key in went_back(one, ends)}
         self.resets = once_more(self.resets, topics)
+        self._keep_moves(ends, topics, is_reset=False)
         for one in self.streams.values():
             one.since = None if one.since is None else one.since.clamp({}, ends)
         self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
@@ -137,6 +145,13 @@ class GroupEnds:
         self.go_back(went_back(start, end))
         taking = [one for one in self.streams.values() if one.takes_part]
         self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
+
+    def _keep_moves(self, ends: Offsets, topics: Collection[str], *, is_reset: bool) -> None:
+        """Of these topics the newest of `resets` is a move to `ends`."""
+        for topic in sorted(topics):
+            of_topic = ends.without({key for key in ends if key.topic != topic})
+            self.moves += (Move(topic, self.resets[topic], of_topic, is_reset),)
+            self.moves = tuple(one for one in self.moves if one.number > self.resets[one.topic] - _MOST_MOVES)
 
     def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Offsets], Offsets]) -> None:
         before, self.others = self.others, others

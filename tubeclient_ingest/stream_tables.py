@@ -18,14 +18,16 @@ from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
 from tubeclient_ingest.beginning import (
-    OF_STREAM,
-    PUT_BACK,
+    COME_AGAIN,
+    REMOVE,
     OvertakenRun,
     TableChanged,
     UnknownRows,
-    ahead,
     ahead_of_counts,
+    by_target,
     of_before_resets,
+    of_put_back,
+    of_stream,
     rows_come_again,
 )
 from tubeclient_ingest.counting import Counted, persisted
@@ -34,7 +36,7 @@ from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.group_settings import table_by_of, takes
 from tubeclient_ingest.group_table import GroupTable, Written
 from tubeclient_ingest.inlong_definition import PROPERTY
-from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest, taken
+from tubeclient_ingest.levels import after, ends_of, everything, highest, lowest, missed, taken
 from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord, most
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TARGET, IngestSettings
@@ -142,6 +144,7 @@ class StreamTables:
         self._streams.update((one.name, one) for one in self._at_once(opened, others))
         tables = [one.table.state for one in self._streams.values() if one.table is not None]
         self.ends.resets = most(one.resets for one in (self.checkpoint.state, *tables))
+        self.ends.moves = () if record is None else record.moves
         for one in self._streams.values():
             self._check_resets(one, reached.get(one.name))
             if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
@@ -176,6 +179,7 @@ class StreamTables:
                 resets = self.ends.resets if one.takes_part else {}
                 one.table.write(None, one.ends, self._with_rest(one), resets=resets)
                 one.number, one.is_accepted = one.table.number, False
+        self._count_numbers()
 
     def _opened(self, name: StreamId, reached: Reached | None, *, create: bool = True) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
@@ -206,8 +210,9 @@ class StreamTables:
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
                 self._rows.table_of(name).set_properties({PROPERTY: now})
-            table = GroupTable(writer, settings, self._masters, OF_STREAM)
-            one.is_accepted = table.begin(self._chosen, self._reset)
+            advice = COME_AGAIN if self._is_unknown else of_stream(name)
+            table = GroupTable(writer, settings, self._masters, advice, by_target(name))
+            one.is_accepted = table.begin(self._chosen_for(name), self._reset)
             state = table.state
             if self._is_unknown and self._chosen == TARGET and not (table.is_known or self._reset):
                 raise rows_come_again(table.where, settings.consumer_group)
@@ -228,28 +233,41 @@ class StreamTables:
             self._leave(one, error)
         return one
 
+    def _chosen_for(self, name: StreamId) -> str | None:
+        """Where the user has the group begin. What a user says of one table that others changed is not said of all."""
+        is_named = not self._settings.streams if name == REST else name in self._settings.streams
+        return None if self._chosen == TARGET and not is_named else self._chosen
+
     def _check_resets(self, one: Stream, reached: Reached | None) -> None:
-        """Leave a stream behind whose table is not as the counts table knows it, and says where its rows end by offsets
-        of before a reset. UnknownRows for the table for the rest, and if the counts table does not know the stream."""
+        """See where a table's rows end that is not as the counts table knows it, and says that by offsets of before a
+        reset or a loss. Leave it behind if that is unknown. UnknownRows for the table for the rest, and if the counts
+        table does not know the stream."""
         number = -1 if reached is None else reached.number
         if one.table is None or one.table.number == number:  # the counts table says where its rows end
             return
-        if stale := one.table.state.stale(self.ends.resets):
-            others = one.since if number < 0 and one.since is not None else self.ends.others
-            one.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
-            where, group = one.table.where, self._settings.consumer_group
-            if self._is_unknown or reached is None:
-                raise rows_come_again(where, group)
-            if self._chosen == TARGET:
-                one.is_accepted = True
-                return
-            one.number = one.counted
-            advice = PUT_BACK if one.table.number < number else ahead(one.table.number)
-            error = of_before_resets(where, group, stale, advice)
-            if one.name == REST:
-                raise error
-            one.table = None  # it must not say anything before the user does
-            self._leave(one, error)
+        state, where, group = one.table.state, one.table.where, self._settings.consumer_group
+        if not (stale := state.stale(self.ends.resets)):
+            return
+        own = {} if state.record is None else state.record.resets
+        found = missed(one.ends, own, self.ends.resets, self.ends.moves)
+        is_put_back = one.table.number < number
+        if not (found.unknown or (is_put_back and found.reset)):
+            one.ends, one.is_accepted = found.ends, True
+            return
+        others = one.since if number < 0 and one.since is not None else self.ends.others
+        one.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
+        if self._is_unknown or reached is None:
+            raise rows_come_again(where, group)
+        if self._chosen_for(one.name) == TARGET:
+            one.is_accepted = True
+            return
+        one.number = one.counted
+        advice = of_put_back(one.name) if is_put_back else f"{of_stream(one.name)}. {REMOVE}"
+        error = of_before_resets(where, group, stale, advice)
+        if one.name == REST:
+            raise error
+        one.table = None  # it must not say anything before the user does
+        self._leave(one, error)
 
     def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
@@ -344,7 +362,14 @@ class StreamTables:
             if one.table is not None and one.takes_part:
                 one.table.write(None, one.ends, self._with_rest(one), resets=self.ends.resets)
                 one.number = one.table.number
+        self._count_numbers()
         return True
+
+    def _count_numbers(self) -> None:
+        """Say in the counts table which commits the streams' tables have by now, so that it is of use to one that
+        forgets its history."""
+        if any(one.number > one.counted for one in self._streams.values() if one.name != REST and one.takes_part):
+            self._commit()
 
     def _routing(self, start: Offsets) -> Routing:
         older: dict[str, frozenset[str]] = {
@@ -474,7 +499,7 @@ class StreamTables:
         counts = {name: one.uncounted for name, one in self._streams.items()}
         streams = {name: one.reached(self.ends.others) for name, one in self._streams.items()}
         streams |= dict.fromkeys(self._unknown, WITH_REST)
-        self._counts.commit(counts, self.ends.others, streams, self.ends.resets)
+        self._counts.commit(counts, self.ends.others, streams, self.ends.resets, self.ends.moves)
         for one in self._streams.values():
             one.counted = one.number
 

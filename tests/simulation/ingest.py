@@ -210,7 +210,7 @@ class _Engine:
         return _Pointed(StreamPlanner(options, TubeCluster(options), ProgressTable(options)), self._session)
 
     def read(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> Any:
-        sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None, None)) for task in tasks]
+        sent = [pickle.dumps(partial(read_tasks, options.for_tasks(), [task], None, None, None)) for task in tasks]
         self._session.point("after the round was planned")
         # Its tables are written one after the other.
         the_world().in_round = {one.partition: one.end for task in tasks for one in task.ranges}

@@ -69,7 +69,7 @@ def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, 
     text = str(caught.value)
     assert text.startswith(f"version 9 of /lake/t (TRUNCATE) {how.value}, so it is unknown which rows of group g")
     assert "RESTORE TABLE /lake/t TO VERSION AS OF 8, and start again" in text
-    assert "starting-offsets target: what it lacks is not read again" in text
+    assert "starting-offsets target, once: what it lacks is not read again" in text
 
 
 def test_rows_of_topics_that_all_begin_anew_do_not_matter() -> None:

@@ -14,7 +14,7 @@ from tests.simulation.target import MemoryTarget, TargetLog
 from tests.tubeclient_ingest.test_sink_looks import Cut
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest import group_table
-from tubeclient_ingest.beginning import OF_STREAM, OtherCluster, OvertakenRun, TableChanged, UnknownRows
+from tubeclient_ingest.beginning import OtherCluster, OvertakenRun, TableChanged, UnknownRows, of_stream
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
@@ -160,13 +160,14 @@ def test_the_user_takes_a_table_as_others_left_it_before_the_run_and_not_what_co
 
 
 def test_where_the_history_is_cut_the_user_says_where_to_begin() -> None:
-    for advice, chosen in ((None, None), (None, "target"), (OF_STREAM, None), (OF_STREAM, "earliest")):
+    advised = of_stream("orders")
+    for advice, chosen in ((None, None), (None, "target"), (advised, None), (advised, "earliest")):
         with pytest.raises(UnknownRows, match="its history does not say"):
             handle(Cut(), advice=advice).begin(chosen, ())
-    anew, of_stream = handle(Cut()), handle(Cut(), advice=OF_STREAM)
+    anew, orders = handle(Cut()), handle(Cut(), advice=advised)
     assert anew.begin(None, ["clicks"])
-    assert of_stream.begin("target", ())
-    assert (anew.number, anew.is_known, of_stream.number) == (7, False, 7)
+    assert orders.begin("target", ())
+    assert (anew.number, anew.is_known, orders.number) == (7, False, 7)
 
 
 def test_topics_that_are_begun_anew_and_another_clusters_rows() -> None:

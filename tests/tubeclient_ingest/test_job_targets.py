@@ -302,6 +302,23 @@ def test_a_column_whose_type_changes_while_the_job_runs_ends_it(bench: Bench, ke
     assert bench.spark.table(where).count() == 2
 
 
+def test_a_table_that_is_taken_as_it_is_after_a_reset_was_undone_lacks_what_was_undone(bench: Bench) -> None:
+    """Its own offsets are of the topic before that one."""
+    bench.send(40)
+    bench.run()
+    bench.tube.delete_topic("clicks")
+    bench.tube.create_topic(TopicConfig("clicks", 2, 1))
+    bench.job().reset_offsets(["clicks"])
+    bench.send(60)
+    bench.run()
+    bench.restore(1)
+    bench.send(30)
+    with pytest.raises(UnknownRows, match=r"before clicks was reset .* take the table as it is, .* target, once"):
+        bench.run()
+    assert bench.rows(starting_offsets="target") == 30
+    assert bench.rows() == 0
+
+
 @pytest.mark.parametrize("how", ["target", "group", "restored", "cut"])
 def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench, how: str) -> None:
     own: dict[str, Any] = {"format": "csv", "bad_records": str(bench.folder / "bad"), "schema": "id INT"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
 from tubeclient_ingest.history import SinkState
-from tubeclient_ingest.levels import after, end_of_round, ends_of, lowest, taken
-from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord
+from tubeclient_ingest.levels import after, end_of_round, ends_of, lowest, missed, taken
+from tubeclient_ingest.record import WITH_REST, Count, Move, Reached, SinkRecord
 from tubeclient_ingest.stream import GroupEnds, Stream
 from tubeclient_ingest.table_by import StreamId
 
@@ -64,6 +64,38 @@ def test_the_counts_table_says_up_to_where_there_is_nothing_more_for_a_table() -
     # It has not come to write anything yet, or its table is gone.
     assert ends_of(0, at(), Reached(0, at(a=7)), group) == at(a=7)
     assert ends_of(0, at(), Reached(3), group) == at()
+
+
+def test_what_moves_of_the_groups_offsets_come_to_for_a_table_that_missed_them() -> None:
+    other = PartitionKey(1, "other", 0)
+    ends = Offsets({**at(a=5, b=9), other: 56})
+    loss, reset, second = Move("t", 1, at(b=7), False), Move("t", 2, at(a=2, c=1), True), Move("t", 3, at(a=1), False)
+
+    def come_to(own: int, now: int, *moves: Move) -> tuple[Offsets, set[str], set[str]]:
+        found = missed(ends, {"t": own}, {"t": now, "more": 4}, moves)
+        return found.ends, {*found.reset}, {*found.unknown}
+
+    assert come_to(3, 3, loss, reset, second) == (ends, set(), set())
+    assert come_to(0, 1, loss) == (Offsets({**at(a=5, b=7), other: 56}), set(), set())
+    assert come_to(0, 3, loss, reset, second) == (Offsets({**at(a=1, c=1), other: 56}), {"t"}, set())
+    assert come_to(2, 3, loss, reset, second) == (Offsets({**at(a=1, b=9), other: 56}), set(), set())
+    # Some are no longer known.
+    assert come_to(0, 3, reset, second)[1:] == ({"t"}, {"t"})
+    assert come_to(0, 1)[1:] == (set(), {"t"})
+
+
+def test_a_group_keeps_its_last_moves() -> None:
+    group = GroupEnds()
+    group.others, group.resets = at(a=9, b=9), {"t": 4}
+    group.begin_at(at(a=3, b=9), at(a=9, b=9), {"t"})
+    assert group.go_back(at(b=2))
+    assert group.moves == (Move("t", 4, at(a=3, b=9), True), Move("t", 5, at(b=2), False))
+    for _ in range(30):
+        group.others = at(a=9, b=9)
+        group.go_back(at(b=2))
+    assert [one.number for one in group.moves] == [*range(16, 36)]
+    record = SinkRecord("g", "r", at(a=9), resets=group.resets, moves=group.moves)
+    assert SinkRecord.parse(record.to_json()) == record
 
 
 def stream(ends: Offsets, number: int = 7, record: SinkRecord | None = None, **given: Any) -> Stream:
