@@ -1,21 +1,28 @@
-"""Which streams an InLong group has, and what their records are: by files, or by InLong's Manager.
+"""Which streams a job has, and what their records are: by files, by InLong's Manager, or by the events themselves.
 
-A table keeps the definition that its rows were written by. So a Manager that is down stops no stream that has a table.
+A table keeps the definition of Manager's that its rows were written by. So a Manager that is down stops no stream that
+has a table. Events are asked for columns that the table lacks.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from spark_source.options.table_uris import quoted, type_in_sql
+from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient_ingest.group_settings import defines, fits, manager_of, of_stream
+from tubeclient.records.event_columns import merged_columns
+from tubeclient_ingest.group_settings import defines, fits, manager_of, of_stream, table_by_of
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.table_by import REST, StreamId
+from tubeclient_ingest.table_detail import TableDetail
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +30,7 @@ _ASK_AGAIN_SECONDS: Final = 60.0
 
 
 class Definitions:
-    """Of the group of a job."""
+    """Of one job."""
 
     def __init__(self, settings: IngestSettings) -> None:
         self._settings = settings
@@ -32,6 +39,11 @@ class Definitions:
         """What Manager said last, by stream; None if it has not answered yet."""
         self._why = ""
         self._ask_at = 0.0
+        self._reads_columns = table_by_of(settings).reads_columns
+        self._of_events: dict[str, dict[str, str]] = {}
+        """The columns that events said, by stream: Spark's types by the names."""
+        self._written: dict[str, frozenset[str]] = {}
+        """The columns that the table of a stream gets."""
 
     def changed(self) -> bool:
         """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
@@ -70,13 +82,39 @@ class Definitions:
         twins = [one for one in self._known or () if one.lower() == name.lower()]
         if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
             return False
+        if self._reads_columns:
+            return name in self._of_events
         if self._manager is None:
             return defines(self._settings, name)
         return before if self._known is None else name in self._known
 
+    def learn(self, name: StreamId, texts: Iterable[str]) -> bool:
+        """Take what events say of a stream's columns, as TableBy has it. Returns whether that defines the stream, or
+        gives its table more columns, as it did not before."""
+        before, written = self._of_events.get(name, {}), self._written.get(name)
+        found = self._of_events[name] = merged_columns([before, *map(json.loads, texts)])
+        if written is None:
+            return not before
+        more = sorted(found.keys() - written)
+        if more and not self._settings.evolve and found != before:
+            _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
+        return bool(more) and self._settings.evolve
+
+    def stored(self, table: Callable[[], TableDetail | None]) -> str | None:
+        """What a stream's table keeps of its definition; None without one."""
+        if not (self._reads_columns or self._manager is not None):
+            return None
+        detail = table()
+        if detail is None or self._manager is not None:
+            return None if detail is None else detail.properties.get(PROPERTY)
+        own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
+        return json.dumps({one.name: type_in_sql(one.dataType) for one in own})
+
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
-        """The settings of a job for the stream alone; `kept` is the definition that its table keeps. ConfigurationError
-        if the stream's new records do not mean what its old ones did."""
+        """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
+        ConfigurationError if the stream's new records do not mean what its old ones did."""
+        if self._reads_columns and name != REST:
+            return self._of_columns(name, stored)
         if self._manager is None or name == REST:
             return of_stream(self._settings, name)
         new = None if self._known is None else self._known.get(name)
@@ -89,3 +127,13 @@ class Definitions:
                 f" {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or name another target"
             )
         return of_stream(self._settings, name, stored if new is None else new)
+
+    def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
+        columns: dict[str, str] = {} if stored is None else json.loads(stored)
+        if not columns or self._settings.evolve:
+            columns = {**self._of_events.get(name, {}), **columns}
+        if not columns:
+            raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
+        self._written[name] = frozenset(columns)
+        ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
+        return of_stream(self._settings, name, schema=ddl)

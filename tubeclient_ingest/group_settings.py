@@ -112,8 +112,10 @@ def target_of(settings: IngestSettings, name: StreamId) -> str:
     return table_by_of(settings).table(settings.target, name)
 
 
-def of_stream(settings: IngestSettings, name: StreamId, definition: str | None = None) -> IngestSettings:
-    """The settings of a job for one stream alone, or for `REST`. `definition` is Manager's."""
+def of_stream(
+    settings: IngestSettings, name: StreamId, definition: str | None = None, schema: str | None = None
+) -> IngestSettings:
+    """The settings of a job for one stream alone, or for `REST`. `definition` is Manager's, `schema` the columns."""
     more: dict[str, Any]
     table_by = table_by_of(settings)
     if name in (COUNTS, REST):
@@ -124,6 +126,8 @@ def of_stream(settings: IngestSettings, name: StreamId, definition: str | None =
         more = {one: table_by.filled(text, name) for one, text in given.items() if text is not None}
         options = settings.format_options
         more["format_options"] = {one: table_by.filled(text, name) for one, text in options.items()}
+    if schema is not None:
+        more["schema"] = schema
     if definition is not None:
         more["schema_from_inlong"] = definition
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}

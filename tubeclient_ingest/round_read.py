@@ -6,25 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_source.boundary import one_line_errors
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
 from spark_source.read.schema import spark_schema
 from spark_source.read.task_read import read_task
-from tubeclient_ingest.staging import RESULT, Route, Routing, Staged, merged, stage_tasks
+from tubeclient_ingest.staging import RESULT, Route, Routing, Staged, by_name, merged, stage_tasks
 from tubeclient_ingest.table_by import TableBy
 
 if TYPE_CHECKING:
-    import pyarrow
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["NAME", "Part", "RoundRead", "read_tasks"]
+__all__ = ["COLUMNS", "NAME", "Part", "RoundRead", "read_tasks"]
 
 NAME: Final = "__stream"
 """The column of the stream that a row is of."""
+COLUMNS: Final = "__columns"
+"""The column of what events say of a stream's columns, as TableBy has it, which is in one row of each task."""
 
 
 class RoundRead:
@@ -37,8 +41,8 @@ class RoundRead:
         self._spark, self._options, self._tasks, self._place = spark, options, tasks, place
 
     def rows(self, decoding: Decoding | None = None, table_by: TableBy | None = None) -> DataFrame:
-        """The rows, with the columns of the source; with `decoding` decoded, with `table_by` beside the column `NAME`,
-        which is null in those of no stream."""
+        """The rows, with the columns of the source; with `decoding` decoded, with `table_by` beside the columns `NAME`,
+        which is null in those of no stream, and `COLUMNS`."""
         from pyspark.sql.types import LongType, StringType
 
         columns = spark_schema(self._options)
@@ -47,7 +51,7 @@ class RoundRead:
         if decoding is not None:
             columns = decoding.schema(columns)
         if table_by is not None:
-            columns = columns.add(NAME, StringType())
+            columns = columns.add(NAME, StringType()).add(COLUMNS, StringType())
         options = self._options.for_tasks()
         return self._in_tasks(partial(read_tasks, options, self._tasks, self._place, decoding, table_by), columns)
 
@@ -59,7 +63,7 @@ class RoundRead:
         found = self._in_tasks(work, StructType([StructField(RESULT, StringType())])).collect()
         return merged((row[0] for row in found), routes)
 
-    def _in_tasks(self, work: partial[Iterator[pyarrow.RecordBatch]], columns: StructType) -> DataFrame:
+    def _in_tasks(self, work: partial[Iterator[pa.RecordBatch]], columns: StructType) -> DataFrame:
         # Each partition has one number, its task's: what Spark runs again reads the same ranges.
         count = len(self._tasks)
         return self._spark.range(0, count, 1, count).mapInArrow(work, columns)
@@ -94,8 +98,8 @@ def read_tasks(
     place: str | None,
     decoding: Decoding | None,
     table_by: TableBy | None,
-    numbers: Iterator[pyarrow.RecordBatch],
-) -> Iterator[pyarrow.RecordBatch]:
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
     """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
@@ -104,7 +108,12 @@ def read_tasks(
             yield from rows if table_by is None else _named(rows, table_by)
 
 
-def _named(rows: Iterator[pyarrow.RecordBatch], table_by: TableBy) -> Iterator[pyarrow.RecordBatch]:
-    names = table_by.names()
-    for batch in rows:
-        yield batch.append_column(NAME, names(batch))
+def _named(rows: Iterator[pa.RecordBatch], table_by: TableBy) -> Iterator[pa.RecordBatch]:
+    names, columns_of, told = table_by.names(), table_by.columns_of(), set[tuple[str, str]]()
+    for whole in rows:
+        for name, batch in by_name(whole, pc.fill_null(names(whole), "")):
+            new = [one for one in columns_of(batch) if (name, one) not in told] if name else []
+            told.update((name, one) for one in new)
+            named = pa.array([name or None] * batch.num_rows, pa.string())
+            said = [*new, *[None] * (batch.num_rows - len(new))]  # there are no more than events
+            yield batch.append_column(NAME, named).append_column(COLUMNS, pa.array(said, pa.string()))

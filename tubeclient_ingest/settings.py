@@ -118,8 +118,8 @@ class IngestSettings:
     schema: str | None = _setting(
         "COLUMNS",
         "The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
-        ".ddl. For avro an Avro schema, in a file whose name ends in .avsc. protobuf needs none: then it is a column "
-        "for each field.",
+        ".ddl. With --table-by, canal-json and debezium-json need none: their events say the columns. For avro an Avro "
+        "schema, in a file whose name ends in .avsc. protobuf needs none: then it is a column for each field.",
     )
     schema_from_inlong: str | None = _setting(
         "FILE",
@@ -228,7 +228,10 @@ class IngestSettings:
         self._put({"topics": self.topics or (self.inlong_group,)})
         _ = self.zone, self.interval_ms, self.former_master_servers
         table_by = TableBy.of(self)
-        if table_by is None or not table_by.is_pattern(f"{self.schema}{self.schema_from_inlong}{self.format_options}"):
+        is_pattern = table_by is not None and table_by.is_pattern(
+            f"{self.schema}{self.schema_from_inlong}{self.format_options}"
+        )
+        if not (is_pattern or (table_by is not None and table_by.reads_columns)):
             _ = self.records
         self._put({"starting_offsets": _checked_starting(self.starting_offsets)})
         given = parse_options(self.options(self.fallback))
@@ -241,8 +244,15 @@ class IngestSettings:
             check_until(end, given.start_of("stream"))
         # As the source has them: what the target records by name is looked for by these.
         self._put({"consumer_group": given.consumer_group, "topics": given.subscribe})
-        if table_by is not None and table_by.columns and not given.include_attributes:
-            raise ConfigurationError(f"table-by is {self.table_by}, and the source's option columns lacks attributes")
+        if table_by is not None and given.columns:
+            there = set(map(str.lower, given.columns))
+            needed = ["partitionKey", *table_by.needs, "messageTime" if given.payload == "raw" else "dataTime"]
+            usual = "*" in there
+            if missing := [one for one in needed if one.lower() not in there and not (usual and one != "attributes")]:
+                raise ConfigurationError(
+                    f"the source's option columns lacks {', '.join(missing)}, which say the table and the minute of a"
+                    " row; add them"
+                )
         if given.columns and "*" not in given.columns and (self.schema or self.schema_from_inlong or self.bad_records):
             # A record that cannot be parsed is named, or kept, by its place and its bytes.
             needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]

@@ -119,6 +119,8 @@ class Staged(NamedTuple):
     """By minute, in ms since 1970, how many records there are, and how many of them are bad."""
     streams: frozenset[str] = frozenset()
     """Of the table for the rest, those whose records it got; "" for those of none."""
+    columns: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """What events say of the columns, by stream, as TableBy has it."""
 
 
 def stage_tasks(
@@ -142,10 +144,13 @@ def _staged(
 ) -> Iterator[Mapping[str, Any]]:
     tables: dict[str, _Table] = {}
     try:
+        columns_of = None if routing.table_by is None else routing.table_by.columns_of()
         for name, stream, rows in routing.parts(batches):
             if name not in tables:
                 tables[name] = _Table(routes.get(name))
             tables[name].take(stream, rows)
+            if columns_of is not None and stream != routing.rest:
+                tables[name].columns.setdefault(stream, set()).update(columns_of(rows))
             if sum(one.buffered_bytes for one in tables.values()) >= _BUFFERED_BYTES:
                 for one in tables.values():
                     one.flush()
@@ -176,6 +181,8 @@ class _Table:
         self._minutes: Counter[int | None] = Counter()
         self._bad_minutes: Counter[int | None] = Counter()
         self._streams: set[str] = set()
+        self.columns: dict[str, set[str]] = {}
+        """What events say of the columns, by stream."""
         self._unread: list[pa.RecordBatch] = []
         self._unread_bytes = 0
 
@@ -242,6 +249,7 @@ class _Table:
             "example": self._example,
             "minutes": [[minute, count, self._bad_minutes[minute]] for minute, count in self._minutes.items()],
             "streams": sorted(self._streams),
+            "columns": {stream: sorted(texts) for stream, texts in self.columns.items() if texts},
         }
 
 
@@ -279,6 +287,9 @@ def merged(results: Iterable[str], routes: Mapping[str, Route]) -> dict[str, Sta
             for minute, count, bad in one["minutes"]:
                 received, bad_before = minutes.get(minute, (0, 0))
                 minutes[minute] = received + count, bad_before + bad
+            columns = dict(before.columns)
+            for stream, texts in one["columns"].items():
+                columns[stream] = columns.get(stream, frozenset()).union(texts)
             found[name] = Staged(
                 number,
                 (*before.files, *(DataFile(*each) for each in one["files"])),
@@ -289,5 +300,6 @@ def merged(results: Iterable[str], routes: Mapping[str, Route]) -> dict[str, Sta
                 min(filter(None, (before.example, one["example"])), default=""),
                 minutes,
                 before.streams.union(one["streams"]),
+                columns,
             )
     return found

@@ -12,7 +12,7 @@ from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.counting import minute_of
 from tubeclient_ingest.group_settings import table_by_of, target_of
 from tubeclient_ingest.record import Count
-from tubeclient_ingest.round_read import NAME, RoundRead
+from tubeclient_ingest.round_read import COLUMNS, NAME, RoundRead
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.table_by import REST, StreamId
 from tubeclient_ingest.target import SparkTable
@@ -73,6 +73,15 @@ class StreamRows:
         found = named.groupBy(F.col(NAME), minute_of(named), key).count().collect()
         return [(StreamId(name), minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
 
+    def columns(self, named: DataFrame) -> dict[StreamId, set[str]]:
+        """What events say of the columns, by stream, as TableBy has it."""
+        if not table_by_of(self._settings).reads_columns:
+            return {}
+        found: dict[StreamId, set[str]] = {}
+        for name, text in named.select(NAME, COLUMNS).where(f"{COLUMNS} IS NOT NULL").distinct().collect():
+            found.setdefault(StreamId(name), set()).add(text)
+        return found
+
     def part(self, named: DataFrame, names: Collection[str], partitions: Collection[PartitionKey] | None) -> DataFrame:
         """The rows with these names, of these partitions (None: of all), as the source gives them."""
         from pyspark.sql import functions as F
@@ -80,7 +89,7 @@ class StreamRows:
         rows = named.where(F.col(NAME).isin(*names))
         if partitions is not None:
             rows = rows.where(F.col("partitionKey").isin(*map(str, partitions)))
-        return rows.drop(NAME)
+        return rows.drop(NAME, COLUMNS)
 
     def counted_rows(
         self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime

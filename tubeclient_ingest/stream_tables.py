@@ -158,7 +158,7 @@ class StreamTables:
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends, self._reset)
-        for one in streams:
+        for one in () if self._reset else streams:  # a reset is nowhere before the counts table has it
             # Who finds rows of others later in a table that is new by now sees that the group began before them. Its
             # number is above the former table's before the counts table has it.
             if one.name != REST and one.takes_part and one.table is not None and one.table.is_new:
@@ -198,7 +198,7 @@ class StreamTables:
             one.number = one.counted
             if not takes(self._settings, name):
                 return one
-            definition = self._definition_of(name)
+            definition = self._definitions.stored(self._rows.table_of(name).detail)
             settings = self._definitions.settings_of(name, definition)
             writer = self._writer_of(settings)
             if create:
@@ -214,8 +214,6 @@ class StreamTables:
             table = GroupTable(writer, settings, self._masters, advice, by_target(name))
             one.is_accepted = table.begin(self._chosen_for(name), self._reset)
             state = table.state
-            if self._is_unknown and self._chosen == TARGET and not (table.is_known or self._reset):
-                raise rows_come_again(table.where, settings.consumer_group)
             if not (table.is_known or self._reset) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
             # If nobody knows where its rows end, the user said that it has what the counts table says.
@@ -234,23 +232,26 @@ class StreamTables:
         return one
 
     def _chosen_for(self, name: StreamId) -> str | None:
-        """Where the user has the group begin. What a user says of one table that others changed is not said of all."""
+        """Where the user has the group begin. What a user says of one table that others changed is not said of all; and
+        of a counts table that forgot its history, of no other."""
         is_named = not self._settings.streams if name == REST else name in self._settings.streams
-        return None if self._chosen == TARGET and not is_named else self._chosen
+        return None if self._chosen == TARGET and (self._is_unknown or not is_named) else self._chosen
 
     def _check_resets(self, one: Stream, reached: Reached | None) -> None:
         """See where a table's rows end that is not as the counts table knows it, and says that by offsets of before a
         reset or a loss. Leave it behind if that is unknown. UnknownRows for the table for the rest, and if the counts
         table does not know the stream."""
         number = -1 if reached is None else reached.number
-        if one.table is None or one.table.number == number:  # the counts table says where its rows end
+        if one.table is None:
             return
         state, where, group = one.table.state, one.table.where, self._settings.consumer_group
+        is_put_back = one.table.number < number or state.undone is not None
+        if one.table.number == number and not is_put_back:  # the counts table says where its rows end
+            return
         if not (stale := state.stale(self.ends.resets)):
             return
         own = {} if state.record is None else state.record.resets
         found = missed(one.ends, own, self.ends.resets, self.ends.moves)
-        is_put_back = one.table.number < number
         if not (found.unknown or (is_put_back and found.reset)):
             one.ends, one.is_accepted = found.ends, True
             return
@@ -296,11 +297,6 @@ class StreamTables:
         }
         return left | dict.fromkeys(self._unknown, WITH_REST)
 
-    def _definition_of(self, name: StreamId) -> str | None:
-        """What the stream's table keeps of its definition."""
-        detail = None if self._settings.inlong_manager is None else self._rows.table_of(name).detail()
-        return None if detail is None else detail.properties.get(PROPERTY)
-
     # A round
 
     def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
@@ -312,6 +308,7 @@ class StreamTables:
         if not self.why_spark:
             return self._write_files(read, start, end)
         with persisted(self._rows.named(read)) as frame:
+            self._learn(self._rows.columns(frame))
             counts = self._counted(frame, start, end)
             if not self._open_new(counts.keys() - self._streams.keys(), start):
                 return None
@@ -332,6 +329,7 @@ class StreamTables:
 
         before = {one.name for one in self._streams.values() if one.takes_part}
         found = staged(before)
+        self._learn({StreamId(name): texts for one in found.values() for name, texts in one.columns.items()})
         if unrouted := found.keys() - self._streams.keys():
             # Nothing is written of those yet.
             new = {name for name in unrouted if self._known(name) != REST}
@@ -353,6 +351,12 @@ class StreamTables:
 
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
+
+    def _learn(self, columns: Mapping[StreamId, Collection[str]]) -> None:
+        """Take what events say of tables' columns. TableChanged if that changes a table of this run."""
+        more = [name for name, texts in columns.items() if self._definitions.learn(name, texts)]
+        if any(name in self._unknown or (name in self._streams and self._streams[name].takes_part) for name in more):
+            raise TableChanged
 
     def go_back(self, ends: Offsets) -> bool:
         if not self.ends.go_back(ends):
@@ -507,7 +511,8 @@ class StreamTables:
         self.open(create=False)
         streams = _streams_of(self.checkpoint.read_state().record)
         for name in sorted(one for one, reached in streams.items() if reached.number > 0):
-            writer = self._writer_of(self._definitions.settings_of(name, self._definition_of(name)))
+            stored = self._definitions.stored(self._rows.table_of(name).detail)
+            writer = self._writer_of(self._definitions.settings_of(name, stored))
             writer.open(create=False, writes=False)
             yield writer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from spark_source.options.table_uris import is_name
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
+from tubeclient.records.event_columns import canal_columns, debezium_columns
 from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
@@ -71,6 +73,8 @@ class TableBy:
     encoding: str = "UTF-8"
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the records, as RecordSpec has it: those of JSON's syntax."""
+    reads_columns: bool = False
+    """Whether events say which columns a table has, as nobody else does."""
 
     @classmethod
     def of(cls, settings: IngestSettings) -> TableBy | None:
@@ -85,12 +89,13 @@ class TableBy:
         if text is None:
             return None
         name = text.removeprefix("attribute.")
+        has_no_schema = not (settings.schema or settings.schema_from_inlong)
         if text in ("topic", "tag") or (text != name and name):
             return cls("attribute" if text != name else text, (name,))
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
         syntax = {one: how for one, how in settings.format_options.items() if one.startswith("allow")}
-        how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}
+        how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}, kind in CHANGES and has_no_schema
         if steps and all(steps):
             found = cls("path", steps, *how)
         elif words[-1] == "table" and words == tuple(one for one in _DATABASE if one in words):
@@ -111,6 +116,12 @@ class TableBy:
     def columns(self) -> str | None:
         """The value of the source's option `columns` that names need; None: the columns that rows have anyway."""
         return "*,attributes" if self.kind == "attribute" else None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The source's columns that `names` reads."""
+        own = {"inlong": ("inlongGroupId", "inlongStreamId"), "topic": ("topic",), "tag": ("messageType",)}
+        return own.get(self.kind, ("attributes",) if self.kind == "attribute" else ("value",))
 
     def names(self) -> Callable[[pa.RecordBatch], pa.StringArray]:
         """A function that gives the stream's name of each of the source's rows; null for one that is of none."""
@@ -148,11 +159,11 @@ class TableBy:
             payload = pa.struct([("source", source)])
             schema = pa.schema([("op", text), ("source", source), ("payload", payload)])
             parts, form = [("source", one) for one in fields], _PART
-        decoder = Decoder(RecordSpec(kind="json", schema=schema, encoding=self.encoding, options=self.options))
+        decode = self._decode(schema)
         form, whole = rf"\A(?:{form})\z", rf"\A(?:{StreamId.FORM})\z"
 
         def names(batch: pa.RecordBatch) -> pa.StringArray:
-            records = decoder.decode(batch.column("value").cast(pa.binary())).records
+            records = decode(batch)
 
             def found(path: tuple[str, ...]) -> pa.StringArray:
                 at = records
@@ -171,6 +182,24 @@ class TableBy:
             return pc.if_else(pc.fill_null(pc.match_substring_regex(joined, whole), False), joined, None)
 
         return names
+
+    def _decode(self, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.StructArray]:
+        """A function that gives these fields of the records' JSON; null of what is none."""
+        decoder = Decoder(RecordSpec(kind="json", schema=schema, encoding=self.encoding, options=self.options))
+        return lambda batch: decoder.decode(batch.column("value").cast(pa.binary())).records
+
+    def columns_of(self) -> Callable[[pa.RecordBatch], set[str]]:
+        """A function that gives what events say of a table's columns, with `reads_columns`: JSON of the columns' types
+        by their names, of each event that says something else."""
+        is_canal = self.format == "canal-json"
+        field, parse = ("mysqlType", canal_columns) if is_canal else ("schema", debezium_columns)
+        decode = self._decode(pa.schema([(field, pa.string())]))
+
+        def columns(batch: pa.RecordBatch) -> set[str]:
+            texts = pc.unique(pc.drop_null(pc.struct_field(decode(batch), field))).to_pylist()
+            return {json.dumps(found, ensure_ascii=False) for one in texts if (found := parse(one))}
+
+        return columns if self.reads_columns else lambda _: set()
 
     # The names of tables and files
 

@@ -143,7 +143,7 @@ class Writer:
             self.rules = self.rules._replace(only=WRITTEN)
         if self.bad_records is not None:
             self.bad_records.open(create=create)
-        self._choose(detail, columns, create=create)
+        self._choose(detail, columns, writes=writes)
         if self._upserts is not None:
             known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
             if writes:
@@ -152,12 +152,12 @@ class Writer:
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
 
-    def _choose(self, detail: TableDetail, columns: StructType, *, create: bool) -> None:
+    def _choose(self, detail: TableDetail, columns: StructType, *, writes: bool) -> None:
         """Look who writes the rounds, and make ready for it."""
         how = self.settings
         self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self.rules)
         if not self.why_spark:
-            if create and how.evolve and lacking(detail.columns, columns):
+            if writes and how.evolve and lacking(detail.columns, columns):
                 self._target.append(self._no_rows(), evolve=True)
                 self._detail = detail = self.sink.detail() or detail
             found = open_files(how, self._target, detail, columns)

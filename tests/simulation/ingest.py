@@ -254,6 +254,9 @@ class _StreamRows:
     def make_schema(self, name: str) -> None:
         """Its tables have no names."""
 
+    def columns(self, named: Rows) -> dict[str, set[str]]:
+        return {}
+
     def named(self, read: _Read) -> Rows:
         return read.rows()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -139,6 +140,66 @@ def test_each_table_ends_in_the_state_of_the_database(lake: Lake, form: Form) ->
     assert sorted(row["value"] for row in lake.rows("_tubeclient._rest", ["value"])) == [b"", b"no", b'{"ts_ms": 7}']
     assert set(lake.to_rest) == {ToRest(None)}
     assert lake.counts()["_rest"] == 3
+
+
+@pytest.mark.parametrize("form", get_args(Form))
+@pytest.mark.parametrize("how", ["tasks", "spark", "key"])
+def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: str) -> None:
+    """Columns come while runs go on, die, and are started again."""
+    database = Database(form, TABLES, 5, says_columns=True)
+    given: dict[str, Any] = {"format": form, "schema": None, "evolve": True, "max_offsets_per_trigger": 25}
+    given |= {"key": ("id",)} if how == "key" else {"writer": how}
+    for seed in range(3):
+        lake.tube.load("cdc", database.change(40))
+        database.add(TABLES[seed % 2], f"c{seed}")
+        lake.tube.load("cdc", [*database.change(40), *[database.ddl(TABLES[0])] * (form == "canal-json")])
+        try:
+            with each_commit(killed_now_and_then(seed)):
+                lake.run(**given)
+        except Killed:
+            continue
+    lake.run(**given)
+    assert lake.to_rest == []
+    for number, table in enumerate(TABLES):
+        added = [f"c{seed}" for seed in range(3) if seed % 2 == number]
+        rows = lake.rows(table, ["id", "name", "n", *added])
+        if how == "key":
+            found = {row["id"]: {one: _plain(value) for one, value in row.items()} for row in rows}
+            assert found == database.states[table]
+        else:
+            assert len(rows) == database.sent[table] + (3 if number == 0 and form == "canal-json" else 0)
+            assert all(any(row[one] is not None for row in rows) for one in added)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def test_without_evolve_a_table_keeps_its_columns(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    database = Database("canal-json", ["shop.orders"], 6, says_columns=True)
+    lake.tube.load("cdc", database.change(10))
+    lake.run(schema=None)
+    database.add("shop.orders", "more")
+    lake.tube.load("cdc", database.change(10))
+    lake.run(schema=None)
+    names = DeltaTable(f"{lake.folder}/shop/orders").schema().to_arrow().names
+    assert list(names)[:3] == ["id", "name", "n"]
+    assert "more" not in list(names)
+    assert "events of shop.orders have columns that its table lacks: more; evolve adds them" in caplog.text
+    assert len(lake.rows("shop.orders", ["id"])) == database.sent["shop.orders"]
+
+
+def test_events_that_say_no_columns_are_kept_in_the_rest_until_they_do(lake: Lake) -> None:
+    silent = Database("canal-json", ["shop.orders"], 7)
+    lake.tube.load("cdc", silent.change(10))
+    lake.run(schema=None)
+    assert len(lake.rows("_tubeclient._rest", ["value"])) == 10
+    assert ToRest("shop.orders") in lake.to_rest
+    telling = Database("canal-json", ["shop.orders"], 8, says_columns=True)
+    lake.tube.load("cdc", telling.change(20))
+    lake.run(schema=None)
+    rest = len(lake.rows("_tubeclient._rest", ["value"]))
+    assert (rest, len(lake.rows("shop.orders", ["id"]))) == (10, 20)
 
 
 def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:

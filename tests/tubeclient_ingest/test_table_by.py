@@ -55,8 +55,14 @@ def test_a_topic_a_tag_and_an_attribute_name_tables() -> None:
         assert found is not None
         assert found.names()(batch).to_pylist() == expected
     assert job("attribute.k").options("earliest")["columns"] == "*,attributes"
-    with pytest.raises(ConfigurationError, match=r"table-by is attribute\.k, and the source's option columns lacks"):
-        job("attribute.k", source_options={"columns": "value"})
+    for given, lacking in (
+        ("topic", "partitionKey, topic, messageTime"),
+        ("attribute.k", "partitionKey, attributes, messageTime"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"option columns lacks {lacking}, which say the table"):
+            job(given, source_options={"columns": "value"})
+    with pytest.raises(ConfigurationError, match="option columns lacks attributes, which"):
+        job("attribute.k", source_options={"columns": "*"})
 
 
 def test_a_field_of_json_names_tables() -> None:

@@ -1,0 +1,161 @@
+"""Which columns a table has, by what Debezium's and Canal's events say of it beside their rows. Pure.
+
+Types are those that keep each value: what Spark has no type for is a STRING with what was written, such as times of
+day, decimals of more than 38 digits, and structs as JSON.
+
+Debezium's names and types are those of `logical_types`. Canal's are MySQL's, as `mysqlType` has them (Canal at
+e20e4424: MQMessageUtils), with blobs as texts of a character for each byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from tubeclient.records.fault import BadRecord
+from tubeclient.records.json_text import STRICT, Node, parse_value
+
+__all__ = ["canal_columns", "debezium_columns", "merged_columns"]
+
+_MOST_DIGITS: Final = 38
+_SCHEMAS: Final = 1_000
+_WHOLE: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""Whole numbers, from the smallest on, with their digits."""
+
+_OF_CONNECT: Final[Mapping[str, str]] = {
+    "boolean": "BOOLEAN",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INT",
+    "int64": "BIGINT",
+    "float": "FLOAT",
+    "float32": "FLOAT",
+    "double": "DOUBLE",
+    "float64": "DOUBLE",
+    "bytes": "BINARY",
+}
+_OF_DEBEZIUM: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("io.debezium.time.Date", "org.apache.kafka.connect.data.Date"), "DATE"),
+    "io.debezium.time.IsoDate": "DATE",
+    **dict.fromkeys((f"io.debezium.time.{one}Timestamp" for one in ("", "Micro", "Nano", "Iso")), "TIMESTAMP_NTZ"),
+    "org.apache.kafka.connect.data.Timestamp": "TIMESTAMP_NTZ",
+    "io.debezium.time.ZonedTimestamp": "TIMESTAMP",
+    **dict.fromkeys((f"io.debezium.time.{one}Time" for one in ("", "Micro", "Nano", "Iso")), "STRING"),
+    "org.apache.kafka.connect.data.Time": "STRING",
+    "io.debezium.data.VariableScaleDecimal": "STRING",
+    "io.debezium.data.Bits": "STRING",
+}
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_OF_MYSQL: Final[Mapping[str, tuple[str, str]]] = {
+    "tinyint": ("TINYINT", "SMALLINT"),
+    "smallint": ("SMALLINT", "INT"),
+    "mediumint": ("INT", "INT"),
+    **dict.fromkeys(("int", "integer"), ("INT", "BIGINT")),
+    "bigint": ("BIGINT", "DECIMAL(20,0)"),
+    "float": ("FLOAT", "FLOAT"),
+    **dict.fromkeys(("double", "real"), ("DOUBLE", "DOUBLE")),
+    "year": ("INT", "INT"),
+    "date": ("DATE", "DATE"),
+    "datetime": ("TIMESTAMP_NTZ", "TIMESTAMP_NTZ"),
+    "timestamp": ("TIMESTAMP", "TIMESTAMP"),
+}
+"""MySQL's types with a sign and without one."""
+_DECIMALS: Final = ("decimal", "numeric", "dec", "fixed")
+_MYSQL: Final = re.compile(r"\s*([a-z]+)\s*(?:\(\s*([0-9]{1,4})\s*(?:,\s*([0-9]{1,4})\s*)?\))?(.*)", re.S)
+
+
+@lru_cache(_SCHEMAS)
+def debezium_columns(schema: str) -> dict[str, str]:
+    """Spark's type of each column of the rows, by the text of an envelope's schema; {} of no such schema."""
+    for name in ("after", "before"):
+        for one in _list(_parsed(schema).get("fields")):
+            envelope = _fields(one)
+            if _text(envelope.get("field")) == name:
+                rows = map(_fields, _list(envelope.get("fields")))
+                return {_text(row.get("field")): _of_connect(row) for row in rows if _text(row.get("field"))}
+    return {}
+
+
+def _of_connect(field: Mapping[str, Node]) -> str:
+    kind, name = _text(field.get("type")), _text(field.get("name"))
+    if name == _DECIMAL:
+        parameters = _fields(field.get("parameters"))
+        return _decimal(_text(parameters.get("connect.decimal.precision")), _text(parameters.get("scale")))
+    if name in _OF_DEBEZIUM:
+        return _OF_DEBEZIUM[name]
+    if kind == "array":
+        return f"ARRAY<{_of_connect(_fields(field.get('items')))}>"
+    return _OF_CONNECT.get(kind, "STRING")
+
+
+@lru_cache(_SCHEMAS)
+def canal_columns(mysql_type: str) -> dict[str, str]:
+    """The same by the text of a message's `mysqlType`."""
+    return {name: _of_mysql(_text(one)) for name, one in _parsed(mysql_type).items() if name}
+
+
+def _of_mysql(text: str) -> str:
+    found = _MYSQL.fullmatch(text.lower())
+    if found is None:
+        return "STRING"
+    name, first, second, rest = found.groups()
+    if name in _DECIMALS:
+        return _decimal(first or "10", second or "0")
+    signed = _OF_MYSQL.get(name, ("STRING", "STRING"))
+    return signed["unsigned" in rest or "zerofill" in rest]
+
+
+def _decimal(precision: str, scale: str) -> str:
+    is_known = precision.isdecimal() and scale.isdecimal() and 0 < int(precision) <= _MOST_DIGITS
+    return f"DECIMAL({int(precision)},{int(scale)})" if is_known and int(scale) <= int(precision) else "STRING"
+
+
+def merged_columns(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The columns of all, each of a type that has all values: STRING, if none else does."""
+    found: dict[str, str] = {}
+    for one in several:
+        found |= {name: _wider(found.get(name, kind), kind) for name, kind in one.items()}
+    return found
+
+
+def _wider(one: str, other: str) -> str:
+    if one == other:
+        return one
+    if one in _WHOLE and other in _WHOLE:
+        return max(one, other, key=[*_WHOLE].index)
+    if {one, other} == {"FLOAT", "DOUBLE"}:
+        return "DOUBLE"
+    sizes = [_size(one), _size(other)]
+    if None in sizes:
+        return "STRING"
+    before, after = (max(size[at] for size in sizes if size is not None) for at in (0, 1))
+    return _decimal(str(before + after), str(after))
+
+
+def _size(kind: str) -> tuple[int, int] | None:
+    """A number's digits before and after the point; None of no exact number."""
+    if kind in _WHOLE:
+        return _WHOLE[kind], 0
+    found = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
+    return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
+
+
+def _parsed(text: str) -> dict[str, Node]:
+    try:
+        return _fields(parse_value(text, 0, STRICT))
+    except BadRecord:
+        return {}
+
+
+def _fields(node: Node | None) -> dict[str, Node]:
+    return dict(node.value) if node is not None and node.kind == "object" else {}
+
+
+def _list(node: Node | None) -> list[Any]:
+    return list(node.value) if node is not None and node.kind == "list" else []
+
+
+def _text(node: Node | None) -> str:
+    return str(node.value) if node is not None and node.kind in ("text", "number") else ""
