@@ -72,7 +72,8 @@ def show(
             place = ", ".join(f"{word} {one[name]}" for name, word in _place().items() if one[name] is not None)
             console.print()
             console.print(f"{one['time']}, {place}: {one['reason']}", soft_wrap=True)
-            console.print(f"    {one['value']}", soft_wrap=True)
+            if one["value"] is not None:
+                console.print(f"    {one['value']}", soft_wrap=True)
         if document["records"]:
             shown = len(document["newest"])
             console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
@@ -105,11 +106,13 @@ def retry(
             retried = job.retry(reason, dry_run=dry_run)
         if json:
             counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
-            print_json({"dryRun": dry_run, **counts})
+            print_json({"dryRun": dry_run, **counts, "withoutValue": retried.without_value})
             return
         others = "" if reason is None else "; those with other reasons were not tried"
         if retried.unread:
             others += f"; {retried.unread:,} more were not tried, as the source itself cannot read their messages"
+        if retried.without_value:
+            others += f"; {retried.without_value:,} more were not tried, as their values were not kept"
         moved = "to be moved to the target, which this dry run did not do" if dry_run else "moved to the target"
         typer.echo(
             f"tried {counted(retried.moved + retried.still_bad, 'bad record')}: {retried.moved:,} {moved},"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
 from spark_source.read.schema import arrow_types, spark_schema
-from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD, VALUE
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
 from tubeclient_ingest.data_files import DataFile
@@ -45,10 +45,17 @@ class BadRecords:
     """The table `place`, for one consumer group and one target; many may share it."""
 
     def __init__(
-        self, spark: SparkSession, place: str, consumer_group: str, due: Callable[[SparkTable], None] = lambda _: None
+        self,
+        spark: SparkSession,
+        place: str,
+        consumer_group: str,
+        due: Callable[[SparkTable], None] = lambda _: None,
+        *,
+        has_value: bool = True,
     ) -> None:
-        """`due` as SparkTable has it."""
+        """`due` as SparkTable has it. Without `has_value` the rows that are added lack the records' bytes."""
         self._spark = spark
+        self._has_value = has_value
         self._table = SparkTable(spark, place, due)
         self._consumer_group = consumer_group
         self._log: LogTable | None = None
@@ -76,7 +83,8 @@ class BadRecords:
     def place(self, record: SinkRecord, target: TableDetail) -> BadPlace:
         """Where tasks write bad records for the target's commit `record`, which comes next."""
         assert self._log is not None
-        return BadPlace(self._log.place(arrow_types(_table_schema())), _written_for(record, target))
+        place = self._log.place(arrow_types(_table_schema()))
+        return BadPlace(place, _written_for(record, target), self._has_value)
 
     def add_files(self, files: Sequence[DataFile]) -> None:
         """Add the files that tasks wrote to such a place."""
@@ -88,8 +96,9 @@ class BadRecords:
         """Add the bad rows of parsed records, for the target's commit `record`, which comes next."""
         from pyspark.sql import functions as F
 
+        there = {*parsed.columns} if self._has_value else {*parsed.columns} - {VALUE}
         columns = [
-            F.col(field.name) if field.name in parsed.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            F.col(field.name) if field.name in there else F.lit(None).cast(field.dataType).alias(field.name)
             for field in _source_schema()
         ]
         self._append(
@@ -124,26 +133,31 @@ class BadRecords:
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
         return rows.withColumn("state", found).drop(_MARK, "__moved")
 
-    def to_retry(
-        self,
-        state: SinkState,
-        options: SourceOptions,
-        reason: str | None,
-        *,
-        unread: bool = False,
-    ) -> DataFrame:
-        """The records that are bad, of the topics that `options` read, with the source's columns, `BAD_ID` and
-        `ARRIVAL`: those whose messages the source could read, or with `unread` the others. `reason` is a part of the
-        reason; None chooses all."""
+    def to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
+        """The records to try again that are bad, of the topics that `options` read, with the source's columns, `BAD_ID`
+        and `ARRIVAL`. `reason` is a part of the reason; None chooses all."""
         from pyspark.sql import functions as F
 
-        rows = self.with_states(state).where((F.col("state") == BAD) & (F.col(UNREAD) == F.lit(unread)))
-        rows = rows.where(F.col("topic").isin(*options.topics))
-        if reason is not None:
-            rows = rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
+        rows = self._bad(state, options, reason).where(~F.col(UNREAD) & F.col(VALUE).isNotNull())
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
         came = F.struct(F.col("sequence").alias("round"), F.coalesce(_PLACE, F.lit(-1)).alias("place"))
         return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
+
+    def not_to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> tuple[int, int]:
+        """How many of the others there are: those whose messages the source could not read, and of the rest those whose
+        bytes were not kept."""
+        from pyspark.sql import functions as F
+
+        rows = self._bad(state, options, reason)
+        is_without_value = ~F.col(UNREAD) & F.col(VALUE).isNull()
+        counts = rows.agg(F.count_if(UNREAD), F.count_if(is_without_value)).collect()[0]
+        return counts[0], counts[1]
+
+    def _bad(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        rows = self.with_states(state).where((F.col("state") == BAD) & F.col("topic").isin(*options.topics))
+        return rows if reason is None else rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
 
     def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
         """The numbers that are not settled for which there are rows, with the runs that wrote them."""

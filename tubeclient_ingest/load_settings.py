@@ -52,6 +52,7 @@ class IngestArguments(TypedDict, total=False):
     evolve: bool
     bad_records: str | Path
     max_bad_records: int
+    bad_records_without_value: bool
     starting_offsets: str
     until: str
     former_masters: str

@@ -30,6 +30,8 @@ class Retried(NamedTuple):
     """How many of the chosen ones cannot be parsed."""
     unread: int = 0
     """How many of the chosen ones were not tried, because the source itself could not read their messages."""
+    without_value: int = 0
+    """How many of the others were not tried, because their bytes were not kept."""
 
 
 def bad_records(writer: Writer) -> DataFrame:
@@ -58,7 +60,7 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
     assert table is not None
     before = _of_retry(writer, state)
     chosen = table.to_retry(state, writer.options, reason)
-    unread = table.to_retry(state, writer.options, reason, unread=True).count()
+    passed_over = table.not_to_retry(state, writer.options, reason)
     if not writer.record_format.has_change:
         chosen = chosen.drop(ARRIVAL)
     with persisted(writer.rules.checked(writer.record_format.parse(chosen))) as parsed:
@@ -71,7 +73,7 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
             if LINEAGE in rows.columns:
                 rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
             writer.commit(rows.drop(BAD_ID), record, state)
-    return Retried(good, counted.bad, unread)
+    return Retried(good, counted.bad, *passed_over)
 
 
 def _of_retry(writer: Writer, state: SinkState) -> SinkRecord:

@@ -311,11 +311,12 @@ class Engine:
 
     def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
         place = settings.bad_records
+        of_bad = self.spark, place or "", settings.consumer_group, self._upkeep.due
         return Writer(
             self.spark,
             settings,
             options,
             SparkTable(self.spark, settings.target, self._upkeep.due),
-            None if place is None else BadRecords(self.spark, place, settings.consumer_group, self._upkeep.due),
+            None if place is None else BadRecords(*of_bad, has_value=not settings.bad_records_without_value),
             settings.records.record_format(),
         )

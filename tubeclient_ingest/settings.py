@@ -156,6 +156,12 @@ class IngestSettings:
         "The most bad records of a round. With more the job ends before it writes anything of the round. Default: any "
         "number.",
     )
+    bad_records_without_value: bool = _setting(
+        "",
+        "Keep of a bad record its place and its reason, and not its bytes: the column value is null. It cannot be "
+        "tried again.",
+        default=False,
+    )
     starting_offsets: str | None = _setting(
         "WHERE",
         "Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
@@ -220,6 +226,8 @@ class IngestSettings:
                 raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
             if self.max_bad_records < 0:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
+        if self.bad_records_without_value and self.bad_records is None:
+            raise ConfigurationError("bad-records-without-value is for a job with bad-records; name a table for them")
         if self.writer not in WRITERS:
             raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
         FormatSettings.check_format(self.format)

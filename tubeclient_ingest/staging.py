@@ -21,6 +21,7 @@ from spark_source.boundary import one_line_errors
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
 from spark_source.read.task_read import read_task
+from spark_source.typed.columns import VALUE
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import TubeError
 from tubeclient_ingest.arrow_rows import bad_rows, divided, example_of, target_rows
@@ -55,6 +56,8 @@ class BadPlace:
 
     place: Place
     same: Mapping[str, str | int]
+    has_value: bool = True
+    """Whether they have the records' bytes."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +232,8 @@ class _Table:
             if bad.num_rows and not self._example:
                 self._example = example_of(bad, reasons)
             if self._bad is not None and route.bad is not None and bad.num_rows:
-                self._bad.add(bad_rows(route.form, bad, reasons, route.bad.same, route.bad.place.schema))
+                stored = bad if route.bad.has_value else bad.drop_columns([VALUE])
+                self._bad.add(bad_rows(route.form, stored, reasons, route.bad.same, route.bad.place.schema))
             if self._bad is None and self._bad_count:
                 continue  # the round will not be written
             made = target_rows(route.form, good, route.number)

@@ -208,6 +208,7 @@ def test_the_time_zone_is_that_of_messages_too_unless_the_source_has_its_own() -
     ("given", "message"),
     [
         ({"max_bad_records": 5}, "max-bad-records is for a job with bad-records"),
+        ({"bad_records_without_value": True}, "bad-records-without-value is for a job with bad-records; name a table"),
         ({"bad_records": " "}, "bad-records is blank"),
         ({"target": "visits"}, "target is 'visits'; for a table of a catalog write default.visits"),
         ({"bad_records": "/o/x", "offsets_table": "/o"}, "bad-records and offsets-table are the same"),

@@ -55,12 +55,12 @@ def test_a_topic_a_tag_and_an_attribute_name_tables() -> None:
         assert found is not None
         assert found.names()(batch).to_pylist() == expected
     assert job("attribute.k").options("earliest")["columns"] == "*,attributes"
-    for given, lacking in (
+    for table_by, lacking in (
         ("topic", "partitionKey, topic, messageTime"),
         ("attribute.k", "partitionKey, attributes, messageTime"),
     ):
         with pytest.raises(ConfigurationError, match=f"option columns lacks {lacking}, which say the table"):
-            job(given, source_options={"columns": "value"})
+            job(table_by, source_options={"columns": "value"})
     with pytest.raises(ConfigurationError, match="option columns lacks attributes, which"):
         job("attribute.k", source_options={"columns": "*"})
 

@@ -155,7 +155,7 @@ def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) 
     if size < 0 or whole != len(message) or total + 4 != whole - MAGIC_BYTES or mark != END_MARK:
         raise CorruptMessage(
             f"the lengths of the pack do not agree, or its end is not EE01: {total} bytes after byte 6, a body of "
-            f"{size}, attributes of {text_end - text_start}, {len(message)} in all, {mark:04X} at byte {text_end}"
+            f"{size}, attributes of {text_end - text_start}, {len(message)} in all, its end at byte {text_end}"
         )
     attributes = parse_pairs(_utf8(message[text_start:text_end], f"the attributes at byte {text_start}"))
     attributes[DATA_TIME] = str(seconds * 1000)
@@ -204,8 +204,8 @@ def _entries(block: bytes, most: int, where: str) -> list[bytes]:
 def _utf8(text: bytes, what: str) -> str:
     try:
         return text.decode()
-    except UnicodeDecodeError as error:
-        raise CorruptMessage(f"{what} are not UTF-8: {error}") from error
+    except UnicodeDecodeError:
+        raise CorruptMessage(f"{what} are not UTF-8") from None
 
 
 def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Iterator[tuple[int, Group]]:
@@ -213,7 +213,7 @@ def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Ite
     record's attributes are its parameters, with `sourceIp` if it is not empty."""
     named = message.get("compressType", "0")
     if named not in _COMPRESSIONS:
-        raise CorruptMessage(f"the message names compression {named[:50]!r}; known are {', '.join(_COMPRESSIONS)}")
+        raise CorruptMessage(f"the message names an unknown compression; known are {', '.join(_COMPRESSIONS)}")
     if _COMPRESSIONS[named] == "gzip":
         body = _unpack_gzip(body, limits)
     else:

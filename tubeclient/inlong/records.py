@@ -219,7 +219,7 @@ class RecordDecoder:
         if named is None:
             return _PACK if self._payload == "inlong" or version_of(body) is not None else _RAW
         if named not in (_RAW, _OBJECTS, _PACK):
-            raise CorruptMessage(f"the message names wrapping {named[:50]!r}; 0, 1 and 2 are known")
+            raise CorruptMessage("the message names an unknown wrapping; 0, 1 and 2 are known")
         return named
 
     def _segments_of(self, body: bytes, message: Mapping[str, str], of_message: int) -> tuple[list[Segment], int]:

@@ -193,7 +193,7 @@ def _written(node: Node, logical: Logical, column: Column, path: str) -> str | N
     if name == _DECIMAL and node.kind == "text":
         return _decimal(node.value, logical.size)
     if name == _VARIABLE and node.kind == "object" and column.kind != "struct":
-        fields = fields_of(node, path)
+        fields = fields_of(node, path, ("scale", "value"))
         scale = _text(fields.get("scale"))
         return _decimal(_text(fields.get("value")), int(scale)) if re.fullmatch(r"-?[0-9]{1,6}", scale) else None
     if name == _BITS and node.kind == "text" and column.kind != "binary":

@@ -80,8 +80,8 @@ def decode_payload(payload: bytes, flag: int) -> tuple[bytes, str]:
         raise CorruptMessage(f"attributes of {length} bytes in a payload of {len(payload)}")
     try:
         return payload[body_start:], payload[_LENGTH.size : body_start].decode()
-    except UnicodeDecodeError as error:
-        raise CorruptMessage(f"attributes that are not UTF-8: {error}") from error
+    except UnicodeDecodeError:
+        raise CorruptMessage("attributes that are not UTF-8") from None
 
 
 def _has_surrogate(text: str) -> bool:

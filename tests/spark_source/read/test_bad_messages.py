@@ -58,7 +58,10 @@ KINDS = {
         *attached(OBJECTS[:-3], msgEnType="1", **OBJECTS_SAY), "the protobuf pack", None, IN_PACKS
     ),
     "an unknown compression": Bad(
-        *attached(OBJECTS, msgEnType="1", compressType="LZ9", **OBJECTS_SAY), "names compression 'LZ9'", None, IN_PACKS
+        *attached(OBJECTS, msgEnType="1", compressType="LZ9", **OBJECTS_SAY),
+        "names an unknown compression",
+        None,
+        IN_PACKS,
     ),
 }
 CASES = [pytest.param(bad, kind, id=f"{name}, {kind}") for name, bad in KINDS.items() for kind in bad.kinds]

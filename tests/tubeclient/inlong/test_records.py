@@ -148,9 +148,9 @@ def test_bombs_end_at_the_limits() -> None:
     [
         ({"streamId": "s", "dt": "1"}, "have no groupId"),
         ({"groupId": "g", "dt": "1"}, "have no streamId"),
-        ({**ATTRIBUTES, "dt": "soon"}, "dt='soon' is no number of milliseconds"),
+        ({**ATTRIBUTES, "dt": "soon"}, "the time dt is no number of milliseconds"),
         ({**ATTRIBUTES, "dt": "9" * 18}, "past all timestamps"),
-        ({**ATTRIBUTES, "t": "2026"}, "t='2026' is no yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "2026"}, "the time t is no yyyyMMdd"),
         ({**ATTRIBUTES, "t": "20261399"}, "no yyyyMMdd"),
     ],
 )

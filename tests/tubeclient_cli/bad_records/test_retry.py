@@ -29,7 +29,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
 
     def retried(_: Ingest, reason: str | None, *, dry_run: bool) -> Retried:
         asked.append((reason, dry_run))
-        return Retried(2, 1, unread=0 if dry_run else 4)
+        return Retried(2, 1, unread=0 if dry_run else 4, without_value=0 if dry_run else 3)
 
     monkeypatch.setattr("tubeclient_cli.common.session.make_session", lambda *_, **__: MagicMock())
     monkeypatch.setattr("tubeclient_cli.common.session.end_session", lambda _: None)
@@ -46,7 +46,7 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
     )
     assert texts[1] == (
         "tried 3 bad records: 2 moved to the target, 1 still bad; 4 more were not tried, as the source"
-        " itself cannot read their messages\n"
+        " itself cannot read their messages; 3 more were not tried, as their values were not kept\n"
     )
-    assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0}
+    assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0, "withoutValue": 0}
     assert asked == [(None, True), (None, False), ("x", True)]
