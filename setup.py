@@ -95,6 +95,10 @@ EXTRAS = {
         # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
         "prometheus-client>=0.21,<1",
     ],
+    "lineage": [
+        # Tells OpenLineage what a job reads and writes. Brings requests, httpx2 and attrs. Tried on 1.54.
+        "openlineage-python>=1.50,<2",
+    ],
     "managed": [
         # A managed runtime, such as Databricks', has pyspark, Delta's jars, pyarrow, pandas and numpy that belong
         # together. None of them is named here, not even with a range: where pip replaces one, the runtime's own code
@@ -158,6 +162,7 @@ EXTRAS = {
         "dockerfile-parse>=2,<3",  # reads the Dockerfile, for its test
         "pyyaml>=6,<7",  # reads the compose file, for its test
         "types-pyyaml>=6",  # types of yaml
+        "jsonschema>=4.23,<5",  # judges OpenLineage's events by its schemas, for their test
         "uv>=0.9,<1",  # locks the development set with hashes (make lock)
         "pip-audit>=2.9,<3",  # looks for known holes in that set, before a release (make audit)
     ],

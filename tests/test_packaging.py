@@ -331,6 +331,8 @@ LAYERS = {
             "pyarrow",
             "numpy",
             "deltalake",
+            "openlineage",
+            "attr",
             "tubeclient",
             "offsets_store",
             "spark_source",
@@ -342,6 +344,11 @@ LAYERS = {
         f"tubeclient_ingest/{name}.py": Layer({"tubeclient", "spark_source", "tubeclient_ingest"}, OUTSIDE_WORLD)
         for name in ("beginning", "history", "record")
     },
+    "tubeclient_ingest/lineage_events.py": Layer(
+        {"attr", "openlineage.client.event_v2", "openlineage.client.facet_v2", "pyspark.sql.types"}
+        | {"tubeclient", "spark_source", "tubeclient_ingest"},
+        OUTSIDE_WORLD,
+    ),
     "pyspark_tubeclient": Layer({"spark_source", "offsets_store", "tubeclient.extras", "pyspark"}, OUTSIDE_WORLD),
 }
 

@@ -68,11 +68,17 @@ class BadRecords:
             if not create:
                 raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
             self._table.create(_table_schema())
+            self._detail = self._table.detail()
+
+    @property
+    def detail(self) -> TableDetail:
+        """What the table is, once `open` was called."""
+        assert self._detail is not None
+        return self._detail
 
     def open_log(self, storage_options: Mapping[str, str]) -> str | None:
         """Make ready for files that tasks write, or return why they cannot. `open` was called."""
-        detail = self._detail or self._table.detail()
-        assert detail is not None
+        detail = self.detail
         missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
         found = LogTable.of(self._table, detail, storage_options)
         if isinstance(found, str) or missing:

@@ -6,7 +6,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import fields
 from functools import reduce
 from pathlib import Path
@@ -17,6 +17,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
 from tubeclient_ingest.group_settings import check_group
+from tubeclient_ingest.lineage import Lineage, reported
 from tubeclient_ingest.load_settings import IngestArguments, load_settings
 from tubeclient_ingest.retrying import Retried, bad_records, retry
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
@@ -196,12 +197,21 @@ class Ingest:
         self._error, self._last, self._count, self._began, self._ended = None, None, 0, time.monotonic(), None
         self._status = "starts"
 
+        lineage: Lineage | None = None
+
         def record_event(event: Event) -> None:
             self._keep(event)
+            if lineage is not None:
+                lineage.take(event)
             on_event(event)
 
         try:
-            with explained(), Engine.on(self._spark, self.settings) as engine:
+            with ExitStack() as within:
+                if self.settings.lineage is not None:
+                    lineage = within.enter_context(reported(self._spark, self.settings, self._stop))
+                within.enter_context(explained())
+                engine = within.enter_context(Engine.on(self._spark, self.settings))
+                engine.wrote = None if lineage is None else lineage.wrote
                 Run(engine, self.settings, record_event).until_end(self._stop)
             self._status = "stopped" if self._stop.is_set() else "done"
         except Exception as error:

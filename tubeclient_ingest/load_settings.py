@@ -59,6 +59,7 @@ class IngestArguments(TypedDict, total=False):
     source_count: int
     max_offsets_per_trigger: int
     trigger: str
+    lineage: str
     writer: Literal["auto", "spark", "tasks"]
     source_options: Mapping[str, Any]
     storage_options: Mapping[str, str]

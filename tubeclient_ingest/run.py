@@ -41,12 +41,12 @@ from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.stream_tables import Expired, StreamTables
 from tubeclient_ingest.target import SparkTable, writing_confs
 from tubeclient_ingest.upkeep import Upkeep
-from tubeclient_ingest.writing import Writer
+from tubeclient_ingest.writing import Writer, Wrote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Begins", "Engine", "Event", "Idle", "IngestSummary", "Reading", "Round", "Run", "SparkWrites"]
+__all__ = ["Begins", "Engine", "Event", "Idle", "IngestSummary", "Ranges", "Reading", "Round", "Run", "SparkWrites"]
 
 _ANEW_SECONDS: Final = 86_400.0
 """After so long a run without an end begins anew, so that tables that rest say again where their rows end."""
@@ -122,7 +122,14 @@ class SparkWrites(NamedTuple):
     reason: str
 
 
-Event: TypeAlias = Begins | SparkWrites | Reading | Idle | LeftBehind | ToRest | Round
+class Ranges(NamedTuple):
+    """Event: the ranges of a round, which is in the tables."""
+
+    start: Offsets
+    end: Offsets
+
+
+Event: TypeAlias = Begins | SparkWrites | Reading | Idle | LeftBehind | ToRest | Ranges | Round
 """What a run tells, from its own thread; a Round is complete then."""
 
 Tables: TypeAlias = OneTable | StreamTables
@@ -245,6 +252,7 @@ class Run:
             if written is None:
                 continue
             planner.complete(end)
+            self._on_event(Ranges(start, end))
             planned = sum((one.end - one.start) // INDEX_ENTRY_BYTES for task in tasks for one in task.ranges)
             behind = planner.reported_latest()
             self._complete(
@@ -281,6 +289,8 @@ class Engine:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._upkeep = Upkeep()
+        self.wrote: Callable[[Wrote], object] | None = None
+        """As Writer has it."""
 
     @classmethod
     @contextmanager
@@ -319,4 +329,5 @@ class Engine:
             SparkTable(self.spark, settings.target, self._upkeep.due),
             None if place is None else BadRecords(*of_bad, has_value=not settings.bad_records_without_value),
             settings.records.record_format(),
+            self.wrote,
         )

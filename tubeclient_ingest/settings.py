@@ -185,6 +185,11 @@ class IngestSettings:
         "without a pause.",
         default=AVAILABLE_NOW,
     )
+    lineage: str | None = _setting(
+        "NAMESPACE",
+        "Tell OpenLineage what the run reads and writes, as a job of this namespace with the group's name. Where to is "
+        "said as for all clients of OpenLineage: OPENLINEAGE_URL, or openlineage.yml. Needs the extra lineage.",
+    )
     writer: str = _setting(
         "WHO",
         "Who writes the target's files: tasks, as they read, at about a third of the cost; or spark, which tables with "
@@ -228,6 +233,8 @@ class IngestSettings:
                 raise ConfigurationError(f"max-bad-records is {self.max_bad_records}; it must be 0 or more")
         if self.bad_records_without_value and self.bad_records is None:
             raise ConfigurationError("bad-records-without-value is for a job with bad-records; name a table for them")
+        if self.lineage is not None and not self.lineage.strip():
+            raise ConfigurationError("lineage is blank; name a namespace for the job")
         if self.writer not in WRITERS:
             raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
         FormatSettings.check_format(self.format)

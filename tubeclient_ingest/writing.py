@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.table_uris import table_of_deletes
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["TooManyBadRecords", "Writer"]
+__all__ = ["TooManyBadRecords", "Writer", "Wrote"]
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +53,18 @@ TRIES: Final = 3
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
 _MANY_ROWS: Final = 50
+
+
+class Wrote(NamedTuple):
+    """A round's commit of a table."""
+
+    name: str
+    """Of the table, as the settings have it."""
+    table: TableDetail
+    version: int | None
+    rows: int
+    bad: int
+    bad_table: TableDetail | None
 
 
 class TooManyBadRecords(ConfigurationError):
@@ -72,7 +84,10 @@ class Writer:
         target: SparkTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
+        wrote: Callable[[Wrote], object] | None = None,
     ) -> None:
+        """`wrote` gets each round that was written."""
+        self._wrote = wrote
         self._spark = spark
         self.settings = settings
         self.options = options
@@ -245,17 +260,24 @@ class Writer:
         """
         table_id, settled = self._settled
         record = replace(record, settled=settled if table_id == state.table_id else 0)
-        for _ in range(TRIES):
+        for tries in range(TRIES + 1):
             try:
-                return self._write(rows, record, state)
+                after, counted = self._write(rows, record, state)
+                break
             except OvertakenRun:
+                if tries == TRIES:
+                    raise
                 number = state.numbered(record).sequence
                 now = self.sink.read_state(number)
                 self._remove({(number, record.run_id)}, now)
                 if not goes_on_from(state, now):
                     raise
                 state = now
-        return self._write(rows, record, state)
+        if self._wrote is not None and rows is not None:
+            count, bad = counted.rows if counted.rows is not None else after.rows or 0, self.bad_records
+            bad_table = bad.detail if bad is not None else None
+            self._wrote(Wrote(self.settings.target, self.detail, after.version, count, counted.bad, bad_table))
+        return after, counted
 
     def commit(self, rows: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
         """Write good rows. Returns what the target says then, and how many rows change nothing."""

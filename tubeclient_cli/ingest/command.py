@@ -168,6 +168,7 @@ def _ingest(
 ) -> None:
     with brought_by("spark"):
         from tubeclient_ingest.job import Ingest
+        from tubeclient_ingest.lineage import open_client
         from tubeclient_ingest.run import Engine
         from tubeclient_ingest.spark_errors import explained
 
@@ -175,6 +176,8 @@ def _ingest(
     from spark_source.options.given import parse_options
     from tubeclient_cli.common.session import has_ended, on_spark, silence_py4j
 
+    if settings.lineage is not None:
+        open_client()  # what is wrong with it is told before Spark starts
     stop = threading.Event()
     stop_on_signals(stop, "stopping, once Spark is up")
     silence_py4j(while_set=stop)
