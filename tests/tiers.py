@@ -98,6 +98,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
     f"{INGEST}/test_log_table.py": ALL,
     f"{INGEST}/test_many_tables.py": (
         "test_each_change_is_in_its_table_once_whatever_is_killed[tasks",
+        "test_events_say_the_columns_and_tables_follow[tasks",
         "test_topics_tags_and_attributes[tasks",
         "test_tables_that_are_chosen_by_pattern",
     ),

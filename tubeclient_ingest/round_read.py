@@ -109,11 +109,11 @@ def read_tasks(
 
 
 def _named(rows: Iterator[pa.RecordBatch], table_by: TableBy) -> Iterator[pa.RecordBatch]:
-    names, columns_of, told = table_by.names(), table_by.columns_of(), set[tuple[str, str]]()
+    names, columns_of, seen = table_by.names(), table_by.columns_of(), set[tuple[str, str]]()
     for whole in rows:
         for name, batch in by_name(whole, pc.fill_null(names(whole), "")):
-            new = [one for one in columns_of(batch) if (name, one) not in told] if name else []
-            told.update((name, one) for one in new)
+            new = [one for one in columns_of(batch) if (name, one) not in seen] if name else []
+            seen.update((name, one) for one in new)
             named = pa.array([name or None] * batch.num_rows, pa.string())
-            said = [*new, *[None] * (batch.num_rows - len(new))]  # there are no more than events
-            yield batch.append_column(NAME, named).append_column(COLUMNS, pa.array(said, pa.string()))
+            marks = [*new, *[None] * (batch.num_rows - len(new))]  # there are no more than events
+            yield batch.append_column(NAME, named).append_column(COLUMNS, pa.array(marks, pa.string()))
