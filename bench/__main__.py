@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.ingest import measure_ingest
-from bench.inlong_group import measure_inlong_group
+from bench.many_tables import measure_database, measure_inlong_group
 from bench.measuring import Results, put_between
 from bench.offsets_table import measure_offsets_table
 from bench.reading import measure_reading
@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, Callable[[Stage, Results], None]]] = {
     "latency": measure_latency,
     "ingest": measure_ingest,
     "inlong_group": measure_inlong_group,
+    "database": measure_database,
     "writing": measure_writing,
     "offsets_table": measure_offsets_table,
 }
