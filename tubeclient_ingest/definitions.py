@@ -44,6 +44,8 @@ class Definitions:
         """The columns that events said, by stream: Spark's types by the names."""
         self._written: dict[str, frozenset[str]] = {}
         """The columns that the table of a stream gets."""
+        self.waiting: set[StreamId] = set()
+        """Streams whose tables are gone, and are made anew once an event says their columns."""
 
     def changed(self) -> bool:
         """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
@@ -133,6 +135,7 @@ class Definitions:
         if not columns or self._settings.evolve:
             columns = {**self._of_events.get(name, {}), **columns}
         if not columns:
+            self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
         self._written[name] = frozenset(columns)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())

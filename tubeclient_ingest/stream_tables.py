@@ -129,7 +129,7 @@ class StreamTables:
 
         def opened(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
-            create = self._create or reached.get(name, WITH_REST).number <= 0
+            create = self._create or reached.get(name, WITH_REST).number <= 0 or name in self._definitions.waiting
             return self._opened(name, reached.get(name), create=create)
 
         # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
@@ -355,7 +355,7 @@ class StreamTables:
     def _learn(self, columns: Mapping[StreamId, Collection[str]]) -> None:
         """Take what events say of tables' columns. TableChanged if that changes a table of this run."""
         more = [name for name, texts in columns.items() if self._definitions.learn(name, texts)]
-        if any(name in self._unknown or (name in self._streams and self._streams[name].takes_part) for name in more):
+        if not self._streams.keys().isdisjoint(more) or not self._unknown.isdisjoint(more):
             raise TableChanged
 
     def go_back(self, ends: Offsets) -> bool:

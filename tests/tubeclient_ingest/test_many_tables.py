@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
@@ -200,6 +201,11 @@ def test_events_that_say_no_columns_are_kept_in_the_rest_until_they_do(lake: Lak
     lake.run(schema=None)
     rest = len(lake.rows("_tubeclient._rest", ["value"]))
     assert (rest, len(lake.rows("shop.orders", ["id"]))) == (10, 20)
+    # Of a table that somebody removed only events say what it was.
+    shutil.rmtree(lake.folder / "shop" / "orders")
+    lake.tube.load("cdc", telling.change(5))
+    lake.run(schema=None)
+    assert len(lake.rows("shop.orders", ["id"])) == 25
 
 
 def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:
