@@ -111,8 +111,10 @@ def read_tasks(
 def _named(rows: Iterator[pa.RecordBatch], table_by: TableBy) -> Iterator[pa.RecordBatch]:
     names, columns_of, seen = table_by.names(), table_by.columns_of(), set[tuple[str, str]]()
     for whole in rows:
-        for name, batch in by_name(whole, pc.fill_null(names(whole), "")):
-            new = [one for one in columns_of(batch) if (name, one) not in seen] if name else []
+        found = names(whole)
+        columns = columns_of(whole, found)
+        for name, batch in by_name(whole, pc.fill_null(found, "")):
+            new = [one for one in columns.get(name, ()) if (name, one) not in seen]
             seen.update((name, one) for one in new)
             named = pa.array([name or None] * batch.num_rows, pa.string())
             marks = [*new, *[None] * (batch.num_rows - len(new))]  # there are no more than events

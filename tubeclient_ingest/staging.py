@@ -32,7 +32,18 @@ from tubeclient_ingest.table_by import TableBy
 if TYPE_CHECKING:
     from spark_source.plan.read_task import ReadTask
 
-__all__ = ["RESULT", "BadPlace", "FilesNotWritten", "Route", "Routing", "Staged", "merged", "stage_tasks"]
+__all__ = [
+    "RESULT",
+    "BadPlace",
+    "FilesNotWritten",
+    "Route",
+    "Routing",
+    "Staged",
+    "by_name",
+    "columns_by_stream",
+    "merged",
+    "stage_tasks",
+]
 
 RESULT: Final = "result"
 """The column of what a task says."""
@@ -85,14 +96,19 @@ class Routing:
     older: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By stream, the partitions whose records go to `rest`."""
 
-    def parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, pa.RecordBatch]]:
-        """Batches' rows by their tables: the table, the stream (`rest` of none), the rows."""
-        names = None if self.table_by is None else self.table_by.names()
+    def parts(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, str, pa.RecordBatch, set[str]]]:
+        """Batches' rows by their tables: the table, the stream (`rest` of none), the rows, and what the batch's events
+        say of the stream's columns, which comes once."""
+        if self.table_by is None:
+            for batch in batches:
+                yield "", "", batch, set()
+            return
+        names_of, columns_of = self.table_by.names(), self.table_by.columns_of()
         for batch in batches:
-            if names is None:
-                yield "", "", batch
-            else:
-                yield from self._divided(batch, pc.fill_null(names(batch), self.rest))
+            names = names_of(batch)
+            columns = columns_of(batch, names)
+            for table, stream, rows in self._divided(batch, pc.fill_null(names, self.rest)):
+                yield table, stream, rows, columns.pop(stream, set())
 
     def _divided(self, batch: pa.RecordBatch, streams: pa.Array) -> Iterator[tuple[str, str, pa.RecordBatch]]:
         for stream, rows in by_name(batch, streams):
@@ -147,13 +163,11 @@ def _staged(
 ) -> Iterator[Mapping[str, Any]]:
     tables: dict[str, _Table] = {}
     try:
-        columns_of = None if routing.table_by is None else routing.table_by.columns_of()
-        for name, stream, rows in routing.parts(batches):
+        for name, stream, rows, columns in routing.parts(batches):
             if name not in tables:
                 tables[name] = _Table(routes.get(name))
             tables[name].take(stream, rows)
-            if columns_of is not None and stream != routing.rest:
-                tables[name].columns.setdefault(stream, set()).update(columns_of(rows))
+            tables[name].columns.setdefault(stream, set()).update(columns)
             if sum(one.buffered_bytes for one in tables.values()) >= _BUFFERED_BYTES:
                 for one in tables.values():
                     one.flush()
@@ -278,6 +292,15 @@ def _minutes(rows: pa.RecordBatch) -> Mapping[int | None, int]:
     known = pc.and_(pc.greater_equal(us, 0), pc.less(us, (LAST_MS + 1) * 1000))
     counted = pc.value_counts(pc.if_else(pc.fill_null(known, False), minutes, None))
     return {one["values"]: one["counts"] for one in counted.to_pylist()}
+
+
+def columns_by_stream(several: Iterable[Staged]) -> dict[str, set[str]]:
+    """What events say of the columns, by stream: rows of one may be in two tables."""
+    found: dict[str, set[str]] = {}
+    for one in several:
+        for stream, texts in one.columns.items():
+            found.setdefault(stream, set()).update(texts)
+    return found
 
 
 def merged(results: Iterable[str], routes: Mapping[str, Route]) -> dict[str, Staged]:

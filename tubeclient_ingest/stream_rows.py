@@ -73,13 +73,13 @@ class StreamRows:
         found = named.groupBy(F.col(NAME), minute_of(named), key).count().collect()
         return [(StreamId(name), minute, key and PartitionKey.parse(key), count) for name, minute, key, count in found]
 
-    def columns(self, named: DataFrame) -> dict[StreamId, set[str]]:
+    def columns(self, named: DataFrame) -> dict[str, set[str]]:
         """What events say of the columns, by stream, as TableBy has it."""
         if not table_by_of(self._settings).reads_columns:
             return {}
-        found: dict[StreamId, set[str]] = {}
+        found: dict[str, set[str]] = {}
         for name, text in named.select(NAME, COLUMNS).where(f"{COLUMNS} IS NOT NULL").distinct().collect():
-            found.setdefault(StreamId(name), set()).add(text)
+            found.setdefault(name, set()).add(text)
         return found
 
     def part(self, named: DataFrame, names: Collection[str], partitions: Collection[PartitionKey] | None) -> DataFrame:

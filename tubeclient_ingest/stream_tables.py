@@ -41,7 +41,7 @@ from tubeclient_ingest.record import WITH_REST, Count, Reached, SinkRecord, most
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.spark_errors import failure_of, spark_errors
-from tubeclient_ingest.staging import Route, Routing, Staged
+from tubeclient_ingest.staging import Route, Routing, Staged, columns_by_stream
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_by import REST, StreamId
@@ -329,7 +329,7 @@ class StreamTables:
 
         before = {one.name for one in self._streams.values() if one.takes_part}
         found = staged(before)
-        self._learn({StreamId(name): texts for one in found.values() for name, texts in one.columns.items()})
+        self._learn(columns_by_stream(found.values()))
         if unrouted := found.keys() - self._streams.keys():
             # Nothing is written of those yet.
             new = {name for name in unrouted if self._known(name) != REST}
@@ -352,9 +352,9 @@ class StreamTables:
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
 
-    def _learn(self, columns: Mapping[StreamId, Collection[str]]) -> None:
+    def _learn(self, columns: Mapping[str, Collection[str]]) -> None:
         """Take what events say of tables' columns. TableChanged if that changes a table of this run."""
-        more = [name for name, texts in columns.items() if self._definitions.learn(name, texts)]
+        more = [StreamId(name) for name, texts in columns.items() if self._definitions.learn(StreamId(name), texts)]
         if not self._streams.keys().isdisjoint(more) or not self._unknown.isdisjoint(more):
             raise TableChanged
 

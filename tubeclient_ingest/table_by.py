@@ -188,18 +188,24 @@ class TableBy:
         decoder = Decoder(RecordSpec(kind="json", schema=schema, encoding=self.encoding, options=self.options))
         return lambda batch: decoder.decode(batch.column("value").cast(pa.binary())).records
 
-    def columns_of(self) -> Callable[[pa.RecordBatch], set[str]]:
-        """A function that gives what events say of a table's columns, with `reads_columns`: JSON of the columns' types
-        by their names, of each event that says something else."""
+    def columns_of(self) -> Callable[[pa.RecordBatch, pa.StringArray], dict[str, set[str]]]:
+        """A function that gives what events say of tables' columns, with `reads_columns`, by the names of their
+        streams: JSON of the columns' types by their names, of each event that says something else."""
+        if not self.reads_columns:
+            return lambda _, __: {}
         is_canal = self.format == "canal-json"
         field, parse = ("mysqlType", canal_columns) if is_canal else ("schema", debezium_columns)
         decode = self._decode(pa.schema([(field, pa.string())]))
 
-        def columns(batch: pa.RecordBatch) -> set[str]:
-            texts = pc.unique(pc.drop_null(pc.struct_field(decode(batch), field))).to_pylist()
-            return {json.dumps(found, ensure_ascii=False) for one in texts if (found := parse(one))}
+        def columns(batch: pa.RecordBatch, names: pa.StringArray) -> dict[str, set[str]]:
+            pairs = pa.table({"name": names, "text": pc.struct_field(decode(batch), field)}).drop_null()
+            found: dict[str, set[str]] = {}
+            for one in pairs.group_by(["name", "text"]).aggregate([]).to_pylist():
+                if types := parse(one["text"]):
+                    found.setdefault(one["name"], set()).add(json.dumps(types, ensure_ascii=False))
+            return found
 
-        return columns if self.reads_columns else lambda _: set()
+        return columns
 
     # The names of tables and files
 

@@ -15,6 +15,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.group_settings import defines, of_stream, takes, target_of
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.staging import Routing, Staged, columns_by_stream
 from tubeclient_ingest.table_by import COUNTS, REST, StreamId, TableBy
 
 TYPED = {"schema": "id BIGINT"}
@@ -22,7 +23,7 @@ TYPED = {"schema": "id BIGINT"}
 
 def job(table_by: str, **more: Any) -> IngestSettings:
     given = {"master_servers": "m:1", "consumer_group": "g", "topics": ["t"], "table_by": table_by}
-    if more.get("format") not in (None, "raw"):
+    if more.get("format") not in (None, "raw") and "schema" not in more:
         given |= TYPED
     return load_settings(None, {"target": "/lake/{stream}", **given, **more})
 
@@ -105,6 +106,29 @@ def test_debeziums_events_name_their_database_schema_and_table(is_beside_schema:
     found = names("database.schema.table", mysql, postgres, event(db="a", schema="b.c", table="d"), **how)
     assert found == [None, "shop.public.orders", None]
     assert names("schema.table", postgres, **how) == ["public.orders"]
+
+
+def test_what_events_say_of_columns_is_of_their_stream_whichever_tables_get_them() -> None:
+    found = TableBy.of(job("database.table", format="canal-json", schema=None))
+    assert found is not None
+    events = [
+        canal("shop", "a", mysqlType={"id": "int"}),
+        canal("shop", "b", mysqlType={"id": "int"}),
+        canal("shop", "a", mysqlType={"id": "int", "n": "date"}),
+        canal("shop", "a"),
+        canal("no table", "", mysqlType={"id": "int"}),
+    ]
+    batch = pa.RecordBatch.from_pydict(
+        {"value": [json.dumps(one).encode() for one in events], "partitionKey": ["p", "p", "q", "p", "p"]}
+    )
+    both = {'{"id": "INT"}', '{"id": "INT", "n": "DATE"}'}
+    assert found.columns_of()(batch, found.names()(batch)) == {"shop.a": both, "shop.b": {'{"id": "INT"}'}}
+    # Of a stream that is defined by now, rows of before are for the rest.
+    routing = Routing(found, "_rest", older={"shop.a": frozenset({"p"})})
+    parts = [(table, stream, columns) for table, stream, _, columns in routing.parts([batch, batch]) if columns]
+    assert parts == [("shop.a", "shop.a", both), ("shop.b", "shop.b", {'{"id": "INT"}'})] * 2
+    of_two = [Staged(1, columns={"shop.a": frozenset({one})}) for one in both]
+    assert columns_by_stream(of_two) == {"shop.a": both}
 
 
 def test_an_event_whose_row_has_a_field_payload_is_no_envelope() -> None:
