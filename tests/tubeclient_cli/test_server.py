@@ -85,13 +85,16 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     acknowledged: dict[int, bytes] = {}
     with running(tmp_path, "--topic", "flights") as (process, addresses):
         with RawClient(addresses["brokers"][0]["address"]) as client:
-            bodies = [b"message %d " % n * (n % 50 + 1) for n in range(3000)]
+            bodies = [b"message %d " % n * (n % 50 + 1) for n in range(1800)]
             serials = [client.send(Method.SEND_MESSAGE, **SEND, data=body) for body in bodies[:1000]]
             for n, body in enumerate(bodies):
-                # Ever more requests are on their way, and the process dies in the midst of them.
-                if n + 1000 < len(bodies) and n < 700:
+                # Ever more requests are on their way, and the process dies in the midst of them: it is stopped
+                # first, so that some requests surely reach a process that answers them no more.
+                if n < 700:
                     serials.append(client.send(Method.SEND_MESSAGE, **SEND, data=bodies[n + 1000]))
                 if n == 700:
+                    os.kill(process.pid, signal.SIGSTOP)
+                    serials += [client.send(Method.SEND_MESSAGE, **SEND, data=body) for body in bodies[1700:1800]]
                     os.kill(process.pid, signal.SIGKILL)
                 try:
                     answer = client.answer(Method.SEND_MESSAGE, serials[n])
