@@ -315,18 +315,19 @@ class Engine:
     def tables(self, settings: IngestSettings, options: SourceOptions, on_event: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
         if not settings.has_streams:
-            return OneTable(self.writer(settings, options), settings, masters)
+            table = SparkTable(self.spark, settings.target, self._upkeep.due)
+            return OneTable(self.writer(settings, options, table), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
-        return StreamTables(rows, settings, masters, lambda one: self.writer(one, options), on_event)
+        return StreamTables(rows, settings, masters, lambda one, table: self.writer(one, options, table), on_event)
 
-    def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
+    def writer(self, settings: IngestSettings, options: SourceOptions, table: SparkTable) -> Writer:
         place = settings.bad_records
         of_bad = self.spark, place or "", settings.consumer_group, self._upkeep.due
         return Writer(
             self.spark,
             settings,
             options,
-            SparkTable(self.spark, settings.target, self._upkeep.due),
+            table,
             None if place is None else BadRecords(*of_bad, has_value=not settings.bad_records_without_value),
             settings.records.record_format(),
             self.wrote,

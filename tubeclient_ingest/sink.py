@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_HISTORY_STEPS: Final = (20, 1_000, 100_000)
+_HISTORY_STEPS: Final = (1, 20, 1_000, 100_000)
 """How many commits to look through for our newest one, step by step: maintenance may have added its own."""
 _TRIES: Final = 10
 """How often to look at a table, or to commit to it, that others change meanwhile."""

@@ -115,7 +115,10 @@ class Routing:
             if stream in self.unknown or stream == self.rest:
                 yield self.rest, stream, rows
                 continue
-            older = pc.is_in(rows.column("partitionKey"), pa.array(sorted(self.older.get(stream, ())), pa.string()))
+            if stream not in self.older:
+                yield stream, stream, rows
+                continue
+            older = pc.is_in(rows.column("partitionKey"), pa.array(sorted(self.older[stream]), pa.string()))
             for table, which in ((stream, pc.invert(older)), (self.rest, older)):
                 if (some := rows.filter(which)).num_rows:
                     yield table, stream, some
@@ -162,15 +165,19 @@ def _staged(
     batches: Iterable[pa.RecordBatch], routing: Routing, routes: Mapping[str, Route]
 ) -> Iterator[Mapping[str, Any]]:
     tables: dict[str, _Table] = {}
+    buffered_bytes = 0
     try:
         for name, stream, rows, columns in routing.parts(batches):
             if name not in tables:
                 tables[name] = _Table(routes.get(name))
+            before = tables[name].buffered_bytes
             tables[name].take(stream, rows)
             tables[name].columns.setdefault(stream, set()).update(columns)
-            if sum(one.buffered_bytes for one in tables.values()) >= _BUFFERED_BYTES:
+            buffered_bytes += tables[name].buffered_bytes - before
+            if buffered_bytes >= _BUFFERED_BYTES:
                 for one in tables.values():
                     one.flush()
+                buffered_bytes = 0
         yield {name: one.end() for name, one in tables.items()}
     except OSError as error:
         if isinstance(error, TubeError):

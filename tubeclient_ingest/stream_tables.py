@@ -45,6 +45,7 @@ from tubeclient_ingest.staging import Route, Routing, Staged, columns_by_stream
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_by import REST, StreamId
+from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ _Made = TypeVar("_Made")
 class StreamTables:
     """The methods are those of `OneTable`.
 
-    `writer_of` makes the writer of a stream's table from the settings of a job for that stream alone.
+    `writer_of` makes the writer of a stream's table from the settings of a job for that stream alone, and the table.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class StreamTables:
         rows: StreamRows,
         settings: IngestSettings,
         masters: tuple[str, ...],
-        writer_of: Callable[[IngestSettings], Writer],
+        writer_of: Callable[[IngestSettings, SparkTable], Writer],
         on_event: Callable[[LeftBehind | ToRest], object],
     ) -> None:
         self._rows, self._settings, self._masters = rows, settings, masters
@@ -198,9 +199,9 @@ class StreamTables:
             one.number = one.counted
             if not takes(self._settings, name):
                 return one
-            definition = self._definitions.stored(self._rows.table_of(name).detail)
-            settings = self._definitions.settings_of(name, definition)
-            writer = self._writer_of(settings)
+            place = self._rows.table_of(name)
+            settings = self._definitions.settings_of(name, self._definitions.stored(place.detail))
+            writer = self._writer_of(settings, place)
             if create:
                 self._rows.make_schema(name)
             writer.open(create=create)
@@ -209,7 +210,7 @@ class StreamTables:
             writer.sink.numbers_after = max(writer.sink.numbers_after, number)
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
-                self._rows.table_of(name).set_properties({PROPERTY: now})
+                place.set_properties({PROPERTY: now})
             advice = COME_AGAIN if self._is_unknown else of_stream(name)
             table = GroupTable(writer, settings, self._masters, advice, by_target(name))
             one.is_accepted = table.begin(self._chosen_for(name), self._reset)
@@ -511,8 +512,8 @@ class StreamTables:
         self.open(create=False)
         streams = _streams_of(self.checkpoint.read_state().record)
         for name in sorted(one for one, reached in streams.items() if reached.number > 0):
-            stored = self._definitions.stored(self._rows.table_of(name).detail)
-            writer = self._writer_of(self._definitions.settings_of(name, stored))
+            place = self._rows.table_of(name)
+            writer = self._writer_of(self._definitions.settings_of(name, self._definitions.stored(place.detail)), place)
             writer.open(create=False, writes=False)
             yield writer
 

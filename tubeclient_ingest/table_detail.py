@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from tubeclient_ingest.delta_log import DeltaLog
+
 __all__ = [
     "INDEXED",
     "GroupProperty",
@@ -141,21 +143,19 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
     return None
 
 
-def detail_in_log(folder: str) -> TableDetail | None:
+def detail_in_log(log: DeltaLog) -> TableDetail | None:
     """Of a table in a local folder; None if there is none, or one of which Spark may say more than its log."""
-    if not is_known_to_delta_rs(folder):
-        return None
     try:
-        from deltalake import DeltaTable
-
-        handle = DeltaTable(folder)
+        handle = log.look()
+        if handle is None:
+            return None
         found, schema = handle.metadata(), json.loads(handle.schema().to_json())
     except Exception:  # also plain Exception: delta-rs raises it for what it does not know
         return None
     from pyspark.sql.types import StructType
 
     columns = StructType.fromJson(schema)
-    detail = TableDetail(str(found.id), f"file:{folder}", columns, found.configuration, tuple(found.partition_columns))
+    detail = TableDetail(str(found.id), f"file:{log.uri}", columns, found.configuration, tuple(found.partition_columns))
     return detail if why_not(handle, detail) is None else None
 
 

@@ -16,6 +16,7 @@ from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.printable import display_uri
+from tubeclient_ingest.delta_log import DeltaLog
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
@@ -24,6 +25,7 @@ from tubeclient_ingest.table_detail import (
     create_in_log,
     detail_in_log,
     has_local_files,
+    is_known_to_delta_rs,
     local_folder,
 )
 from tubeclient_ingest.target_columns import check_columns
@@ -56,13 +58,16 @@ class SparkTable:
         self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""
+        is_known = self._folder is not None and is_known_to_delta_rs(self._folder)
+        self.log = DeltaLog(self._folder, self.where) if self._folder is not None and is_known else None
+        """Of a table in a local folder."""
 
     def detail(self) -> TableDetail | None:
         """None if there is no table."""
         if self._folder is not None and not Path(self._folder).exists():
             found = None
         else:
-            found = (None if self._folder is None else detail_in_log(self._folder)) or self._described()
+            found = (None if self.log is None else detail_in_log(self.log)) or self._described()
         self._location = "" if found is None else found.location
         return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -194,7 +194,9 @@ class FormatSettings:
         )
 
 
+@lru_cache(256)
 def _parsed(ddl: str) -> StructType:
+    """Once for each text: a job asks for it whenever its tables are opened anew, and Spark takes its time."""
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType

@@ -219,17 +219,17 @@ class _Engine:
     def tables(self, settings: IngestSettings, options: SourceOptions, tell: Any) -> Any:
         masters, world = options.master_servers, the_world()
         if settings.inlong_group is None:
-            return OneTable(self.writer(settings, options), settings, masters)
+            target = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause, world.files)
+            return OneTable(self.writer(settings, options, target), settings, masters)
         rows: Any = _StreamRows(world)
 
-        def writer_of(one: IngestSettings) -> Writer:
-            return self.writer(one, options)
+        def writer_of(one: IngestSettings, target: Any) -> Writer:
+            return self.writer(one, options, target)
 
         return StreamTables(rows, settings, masters, writer_of, lambda event: world.tell(str(event)))
 
-    def writer(self, settings: IngestSettings, options: SourceOptions) -> Writer:
+    def writer(self, settings: IngestSettings, options: SourceOptions, target: Any) -> Writer:
         world = the_world()
-        target: Any = MemoryTarget(world.target.table(Path(settings.target).name), world.disk.pause, world.files)
         bad: Any = (
             MemoryBadRecords(world.bad, world.disk.pause, world.files) if settings.bad_records is not None else None
         )

@@ -42,6 +42,7 @@ class _Table(SparkTable):
     def __init__(self, uri: str, options: dict[str, str] | None = None) -> None:
         self.sql = self.where = uri
         self.is_named = False
+        self.log = None
         self.asked = 0
         self._uri, self._options = uri, options
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
+from tubeclient_ingest.delta_log import DeltaLog
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.table_detail import create_in_log, detail_in_log, has_local_files
 from tubeclient_ingest.target import SparkTable
@@ -60,7 +61,7 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
         monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda _: None)
         assert found == table.detail()
         monkeypatch.undo()
-    assert (detail_in_log(str(place)) is None) == (rule is not None)
+    assert (detail_in_log(DeltaLog(str(place), "")) is None) == (rule is not None)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,7 @@ def test_what_the_session_gives_to_new_tables_they_get(delta_spark: SparkSession
 
 def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
     assert SparkTable(delta_spark, str(tmp_path / "none")).detail() is None
-    assert detail_in_log(str(tmp_path)) is None
+    assert detail_in_log(DeltaLog(str(tmp_path), "")) is None
 
 
 @pytest.mark.parametrize("name", ["b#c", "b?c=d", "b%20c", "b[1]", "b:c", "b\\c"])
@@ -161,7 +162,7 @@ def test_a_path_that_may_mean_another_folder_to_spark_is_left_to_it(
 ) -> None:
     delta_spark.range(1).write.format("delta").save(str(tmp_path / "a"))
     asked: list[str] = []
-    monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda folder: asked.append(folder))
+    monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda log: asked.append(log.uri))
     for place in (f"{tmp_path}/b/../a", f"/{tmp_path}/a", f"{tmp_path}/a"):
         with suppress(Exception):
             SparkTable(delta_spark, place).detail()
