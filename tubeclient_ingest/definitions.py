@@ -21,8 +21,9 @@ from tubeclient.records.event_columns import merged_columns
 from tubeclient_ingest.group_settings import defines, fits, manager_of, of_stream, table_by_of
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import REST, StreamId
+from tubeclient_ingest.table_by import PK_NAMES, REST, EventColumns, StreamId
 from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.upserts import KEY
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +40,13 @@ class Definitions:
         """What Manager said last, by stream; None if it has not answered yet."""
         self._why = ""
         self._ask_at = 0.0
-        self._reads_columns = table_by_of(settings).reads_columns
+        self._table_by = table_by_of(settings)
         self._of_events: dict[str, dict[str, str]] = {}
         """The columns that events said, by stream: Spark's types by the names."""
-        self._written: dict[str, frozenset[str]] = {}
-        """The columns that the table of a stream gets."""
+        self._keys: dict[str, set[tuple[str, ...]]] = {}
+        """The keys that events said, by stream."""
+        self._written: dict[str, EventColumns] = {}
+        """What the table of a stream gets."""
         self.waiting: set[StreamId] = set()
         """Streams whose tables are gone, and are made anew once an event says their columns."""
 
@@ -84,8 +87,8 @@ class Definitions:
         twins = [one for one in self._known or () if one.lower() == name.lower()]
         if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
             return False
-        if self._reads_columns:
-            return name in self._of_events
+        if self._table_by.reads_columns:
+            return name in self._of_events and (name in self._keys or not self._table_by.reads_keys)
         if self._manager is None:
             return defines(self._settings, name)
         return before if self._known is None else name in self._known
@@ -93,29 +96,35 @@ class Definitions:
     def learn(self, name: StreamId, texts: Iterable[str]) -> bool:
         """Take what events say of a stream's columns, as TableBy has it. Returns whether that defines the stream, or
         gives its table more columns, as it did not before."""
-        before, written = self._of_events.get(name, {}), self._written.get(name)
-        found = self._of_events[name] = merged_columns([before, *map(json.loads, texts)])
+        before, written, was_defined = self._of_events.get(name, {}), self._written.get(name), self.defines(name)
+        said = [EventColumns(*json.loads(one)) for one in texts]
+        found = self._of_events[name] = merged_columns([before, *(one.types for one in said)])
+        if keys := {tuple(one.key) for one in said if one.key}:
+            self._keys.setdefault(name, set()).update(keys)
         if written is None:
-            return not before
-        more = sorted(found.keys() - written)
+            return self.defines(name) and not was_defined
+        if any(_unordered(one) != _unordered(written.key) for one in keys):
+            return True
+        more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
             _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
         return bool(more) and self._settings.evolve
 
     def stored(self, table: Callable[[], TableDetail | None]) -> str | None:
         """What a stream's table keeps of its definition; None without one."""
-        if not (self._reads_columns or self._manager is not None):
+        if not (self._table_by.reads_columns or self._manager is not None):
             return None
         detail = table()
         if detail is None or self._manager is not None:
             return None if detail is None else detail.properties.get(PROPERTY)
         own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
-        return json.dumps({one.name: type_in_sql(one.dataType) for one in own})
+        key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
+        return json.dumps(EventColumns({one.name: type_in_sql(one.dataType) for one in own}, key))
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
         ConfigurationError if the stream's new records do not mean what its old ones did."""
-        if self._reads_columns and name != REST:
+        if self._table_by.reads_columns and name != REST:
             return self._of_columns(name, stored)
         if self._manager is None or name == REST:
             return of_stream(self._settings, name)
@@ -131,12 +140,33 @@ class Definitions:
         return of_stream(self._settings, name, stored if new is None else new)
 
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
-        columns: dict[str, str] = {} if stored is None else json.loads(stored)
+        columns, key = EventColumns({}) if stored is None else EventColumns(*json.loads(stored))
         if not columns or self._settings.evolve:
             columns = {**self._of_events.get(name, {}), **columns}
         if not columns:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
-        self._written[name] = frozenset(columns)
+        key = self._key_of(name, tuple(key)) if self._table_by.reads_keys else ()
+        self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
-        return of_stream(self._settings, name, schema=ddl)
+        return of_stream(self._settings, name, schema=ddl, key=key or None)
+
+    def _key_of(self, name: StreamId, stored: tuple[str, ...]) -> tuple[str, ...]:
+        """The key of a stream whose table has the key `stored`. ConfigurationError: nobody says it, or events say
+        another one."""
+        self._written.pop(name, None)  # until it is right, no event changes it
+        said = sorted(self._keys.get(name, ()))
+        key = stored or (said[0] if said else ())
+        if not key:
+            self.waiting.add(name)
+            raise ConfigurationError(f"nobody says what its key is: no event of {name} came yet with {PK_NAMES}")
+        if other := next((one for one in said if _unordered(one) != _unordered(key)), None):
+            raise ConfigurationError(
+                f"{', '.join(key)} names its rows, and events have the {PK_NAMES} {', '.join(other)}. For another key"
+                " give another target, and another consumer group"
+            )
+        return key
+
+
+def _unordered(key: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(str.lower, key))

@@ -113,9 +113,14 @@ def target_of(settings: IngestSettings, name: StreamId) -> str:
 
 
 def of_stream(
-    settings: IngestSettings, name: StreamId, definition: str | None = None, schema: str | None = None
+    settings: IngestSettings,
+    name: StreamId,
+    definition: str | None = None,
+    schema: str | None = None,
+    key: tuple[str, ...] | None = None,
 ) -> IngestSettings:
-    """The settings of a job for one stream alone, or for `REST`. `definition` is Manager's, `schema` the columns."""
+    """The settings of a job for one stream alone, or for `REST`. `definition` is Manager's, `schema` the columns,
+    and `key` what events say of it."""
     more: dict[str, Any]
     table_by = table_by_of(settings)
     if name in (COUNTS, REST):
@@ -126,8 +131,7 @@ def of_stream(
         more = {one: table_by.filled(text, name) for one, text in given.items() if text is not None}
         options = settings.format_options
         more["format_options"] = {one: table_by.filled(text, name) for one, text in options.items()}
-    if schema is not None:
-        more["schema"] = schema
+    more |= {one: said for one, said in (("schema", schema), ("key", key)) if said is not None}
     if definition is not None:
         more["schema_from_inlong"] = definition
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}

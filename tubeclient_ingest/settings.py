@@ -106,7 +106,8 @@ class IngestSettings:
     key: tuple[str, ...] = _setting(
         "COLUMN",
         "A column that names a row; may be given several times. The target then has the newest state of each key, "
-        "without those that were deleted; their keys are in a table beside it, whose name ends in _deletes.",
+        "without those that were deleted; their keys are in a table beside it, whose name ends in _deletes. With "
+        "--table-by, canal-json and no --schema: pkNames, for the primary key of each table as its messages name it.",
         default=(),
     )
     order_by: str | None = _setting(

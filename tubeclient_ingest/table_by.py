@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from spark_source.options.table_uris import is_name
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
-from tubeclient.records.event_columns import canal_columns, debezium_columns
+from tubeclient.records.event_columns import canal_columns, canal_key, debezium_columns
 from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
     from tubeclient_ingest.settings import IngestSettings
 
-__all__ = ["COUNTS", "OWN", "REST", "StreamId", "TableBy"]
+__all__ = ["COUNTS", "OWN", "PK_NAMES", "REST", "EventColumns", "StreamId", "TableBy"]
 
 
 class StreamId(str):
@@ -57,8 +57,19 @@ _FIELDS: Final = {"debezium-json": {"database": "db", "schema": "schema", "table
 """The fields of Debezium's `source`. Canal's are named as here, and are the message's own."""
 _PART: Final = "[A-Za-z0-9_-]{1,199}"
 """A name that is one of several has no dot, so no two tables have one name."""
+PK_NAMES: Final = "pkNames"
+"""Instead of a key's columns: those that Canal's messages name so."""
 _OF_OWN: Final = "_tubeclient"
 """In place of a database or schema: where `COUNTS` and `REST` are. No stream's name begins so."""
+
+
+class EventColumns(NamedTuple):
+    """What an event says of its table."""
+
+    types: dict[str, str]
+    """Spark's types by the columns' names."""
+    key: tuple[str, ...] = ()
+    """The columns that name a row; () if it does not say, or is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,8 @@ class TableBy:
     """Of the records, as RecordSpec has it: those of JSON's syntax."""
     reads_columns: bool = False
     """Whether events say which columns a table has, as nobody else does."""
+    reads_keys: bool = False
+    """Whether they also say which of them are its key."""
 
     @classmethod
     def of(cls, settings: IngestSettings) -> TableBy | None:
@@ -95,7 +108,9 @@ class TableBy:
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
         syntax = {one: how for one, how in settings.format_options.items() if one.startswith("allow")}
-        how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}, kind in CHANGES and has_no_schema
+        reads_columns = kind in CHANGES and has_no_schema
+        reads_keys = reads_columns and settings.key == (PK_NAMES,)
+        how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}, reads_columns, reads_keys
         if steps and all(steps):
             found = cls("path", steps, *how)
         elif words[-1] == "table" and words == tuple(one for one in _DATABASE if one in words):
@@ -108,6 +123,8 @@ class TableBy:
         needed = CHANGES if found.kind == "envelope" else ("raw", "json", *CHANGES)
         if kind not in needed:
             raise ConfigurationError(f"table-by is {text}, and the format is {kind}; that is for {', '.join(needed)}")
+        if reads_keys and kind != "canal-json":
+            raise ConfigurationError(f"key is {PK_NAMES}, and events of {kind} name no key; name its columns")
         if kind == "canal-json" and "schema" in words:
             raise ConfigurationError(f"table-by is {text}, and messages of canal-json name no schema; leave it out")
         return found
@@ -190,19 +207,23 @@ class TableBy:
 
     def columns_of(self) -> Callable[[pa.RecordBatch, pa.StringArray], dict[str, set[str]]]:
         """A function that gives what events say of tables' columns, with `reads_columns`, by the names of their
-        streams: JSON of the columns' types by their names, of each event that says something else."""
+        streams: JSON of an EventColumns, of each event that says something else."""
         if not self.reads_columns:
             return lambda _, __: {}
         is_canal = self.format == "canal-json"
         field, parse = ("mysqlType", canal_columns) if is_canal else ("schema", debezium_columns)
-        decode = self._decode(pa.schema([(field, pa.string())]))
+        own = [field, *[PK_NAMES] * self.reads_keys]
+        decode = self._decode(pa.schema([(one, pa.string()) for one in own]))
 
         def columns(batch: pa.RecordBatch, names: pa.StringArray) -> dict[str, set[str]]:
-            pairs = pa.table({"name": names, "text": pc.struct_field(decode(batch), field)}).drop_null()
+            records = decode(batch)
+            key = pc.struct_field(records, PK_NAMES).fill_null("") if self.reads_keys else [""] * len(records)
+            rows = pa.table({"name": names, "text": pc.struct_field(records, field), "key": key}).drop_null()
             found: dict[str, set[str]] = {}
-            for one in pairs.group_by(["name", "text"]).aggregate([]).to_pylist():
+            for one in rows.group_by(["name", "text", "key"]).aggregate([]).to_pylist():
                 if types := parse(one["text"]):
-                    found.setdefault(one["name"], set()).add(json.dumps(types, ensure_ascii=False))
+                    said = EventColumns(types, canal_key(one["key"]))
+                    found.setdefault(one["name"], set()).add(json.dumps(said, ensure_ascii=False))
             return found
 
         return columns

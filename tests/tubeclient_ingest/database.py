@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from embedded_tubemq import NewMessage
@@ -21,9 +22,19 @@ _STORE_PARTITIONS: Final = 10_000
 class Database:
     """Rows of (id BIGINT, name STRING, n INT), by table as database.table, and by their ids."""
 
-    def __init__(self, form: Form, tables: list[str], seed: int, *, says_columns: bool = False) -> None:
-        """With `says_columns` events say of which types their columns are, and `add` adds columns."""
+    def __init__(
+        self,
+        form: Form,
+        tables: list[str],
+        seed: int,
+        *,
+        says_columns: bool = False,
+        keys: Mapping[str, list[str]] = MappingProxyType({}),
+    ) -> None:
+        """With `says_columns` events say of which types their columns are, and `add` adds columns. `keys` are the
+        primary keys, by table, as far as events say them."""
         self._says_columns = says_columns
+        self.keys = dict(keys)
         self._added: dict[str, list[str]] = {one: [] for one in tables}
         self._form, self._random, self.tables = form, random.Random(seed), tables
         self.states: dict[str, dict[int, Row]] = {one: {} for one in tables}
@@ -83,6 +94,7 @@ class Database:
         if self._says_columns:
             more = dict.fromkeys(added, "decimal(12,3)")
             message["mysqlType"] = {"id": "bigint(20)", "name": "varchar(20)", "n": "int", **more}
+            message["pkNames"] = self.keys.get(table)
         old = None
         if before is not None and after is not None:
             old = [{one: _text(text) for one, text in before.items() if after[one] != text}]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tests.apache.jvm import free_ports
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
 from tubeclient.admin.inlong_manager import InlongManagerError
+from tubeclient.errors import ConfigurationError
 from tubeclient_ingest import definitions
 from tubeclient_ingest.definitions import Definitions
 from tubeclient_ingest.settings import IngestSettings
@@ -41,3 +44,63 @@ def test_a_manager_that_refuses_what_it_answered_before_says_nothing_else(monkey
         with pytest.raises(InlongManagerError, match="is a page of HTML"):
             Definitions(settings).changed()
     assert [known.defines(StreamId(name)) for name in ("orders", "views")] == [True, False]
+
+
+ORDERS = StreamId("shop.orders")
+TYPES = {"id": "INT", "n": "INT"}
+
+
+def said(*keys: Sequence[str]) -> list[str]:
+    """What events say: these columns, with these keys."""
+    return [json.dumps([TYPES, key]) for key in keys]
+
+
+def keyed() -> Definitions:
+    settings = IngestSettings(
+        master_servers="127.0.0.1:8715",
+        consumer_group="lake",
+        topics=("cdc",),
+        table_by="database.table",
+        format="canal-json",
+        key=("pkNames",),
+        target="/lake/{stream}",
+    )
+    return Definitions(settings)
+
+
+def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
+    known = keyed()
+    assert not known.learn(ORDERS, said([]))
+    assert not known.defines(ORDERS)
+    assert known.learn(ORDERS, said([], ["n", "id"]))
+    assert known.defines(ORDERS)
+    assert known.settings_of(ORDERS, None).key == ("n", "id")
+    assert not known.learn(ORDERS, said(["N", "id"], ["id", "n"]))
+
+
+def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
+    """An event that says it again does not begin the run again and again."""
+    known, stored = keyed(), json.dumps([TYPES, ["id"]])
+    assert known.settings_of(ORDERS, stored).key == ("id",)
+    assert not known.learn(ORDERS, said([], ["ID"]))
+    assert known.learn(ORDERS, said(["id", "n"]))
+    with pytest.raises(ConfigurationError, match="id names its rows, and events have the pkNames id, n"):
+        known.settings_of(ORDERS, stored)
+    assert not known.learn(ORDERS, said(["id", "n"]))
+
+
+def test_two_keys_at_once_are_none() -> None:
+    known = keyed()
+    known.learn(ORDERS, said(["id"], ["n"]))
+    with pytest.raises(ConfigurationError, match="id names its rows, and events have the pkNames n"):
+        known.settings_of(ORDERS, None)
+
+
+def test_a_table_without_a_key_waits_for_one() -> None:
+    known = keyed()
+    for stored in (json.dumps([TYPES, []]), None):
+        with pytest.raises(
+            ConfigurationError, match=r"nobody says what its (key is|columns are): no event of shop.orders"
+        ):
+            known.settings_of(ORDERS, stored)
+        assert known.waiting == {ORDERS}

@@ -21,7 +21,7 @@ from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.stream import ToRest
+from tubeclient_ingest.stream import StreamsLeftBehind, ToRest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,6 +170,48 @@ def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: s
         else:
             assert len(rows) == database.sent[table] + (2 if number == 0 and form == "canal-json" else 0)
             assert all(any(row[one] is not None for row in rows) for one in added)
+
+
+def test_events_say_the_key_of_each_table(lake: Lake) -> None:
+    """Keys of one column and of two, in another order than the columns'; a table without one is in the table for the
+    rest. A table goes on by the key that it has when events of a run do not say it."""
+    database = Database("canal-json", TABLES, 9, says_columns=True)
+    database.keys |= {"shop.orders": ["id"], "crm.orders": ["N", "id"]}
+    given: dict[str, Any] = {"schema": None, "key": ("pkNames",), "max_offsets_per_trigger": 40}
+    for seed in range(3):
+        lake.tube.load("cdc", [*database.change(60), database.ddl("shop.orders")])
+        try:
+            with each_commit(killed_now_and_then(seed)):
+                lake.run(**given)
+        except Killed:
+            continue
+    database.keys = {"crm.orders": ["id", "n"]}
+    lake.tube.load("cdc", database.change(60))
+    lake.run(**given)
+    for table in ("shop.orders", "crm.orders"):
+        rows = lake.rows(table, ["id", "name", "n"])
+        assert {row["id"]: row for row in rows} == database.states[table], table
+        assert len(rows) == len(database.states[table])
+    assert set(lake.to_rest) == {ToRest("crm._users")}
+    assert len(lake.rows("_tubeclient._rest", ["value"])) == database.sent["crm._users"]
+    properties = DeltaTable(f"{lake.folder}/crm/orders").metadata().configuration
+    assert properties["tubeclient.key"] == "n,id"
+
+
+def test_a_table_whose_key_changes_stays_behind(lake: Lake) -> None:
+    database = Database("canal-json", TABLES[:2], 10, says_columns=True, keys={one: ["id"] for one in TABLES})
+    given: dict[str, Any] = {"schema": None, "key": ("pkNames",)}
+    lake.tube.load("cdc", database.change(30))
+    lake.run(**given)
+    before = {row["id"]: row for row in lake.rows("shop.orders", ["id", "name", "n"])}
+    assert before == database.states["shop.orders"]
+    database.keys["shop.orders"] = ["id", "name"]
+    lake.tube.load("cdc", database.change(30))
+    for _ in range(2):
+        with pytest.raises(StreamsLeftBehind, match="id names its rows, and events have the pkNames id, name"):
+            lake.run(**given)
+        assert {row["id"]: row for row in lake.rows("shop.orders", ["id", "name", "n"])} == before
+    assert {row["id"]: row for row in lake.rows("crm.orders", ["id", "name", "n"])} == database.states["crm.orders"]
 
 
 def _plain(value: object) -> object:

@@ -4,7 +4,9 @@ Types are those that keep each value: what Spark has no type for is a STRING wit
 day, decimals of more than 38 digits, and structs as JSON.
 
 Debezium's names and types are those of `logical_types`. Canal's are MySQL's, as `mysqlType` has them (Canal at
-e20e4424: MQMessageUtils), with blobs as texts of a character for each byte.
+e20e4424: MQMessageUtils), with blobs as texts of a character for each byte. Canal's `pkNames` are the columns of the
+primary key. They are null of a table without one (Paimon 2115), and in what Canal sent before 1.1.4 to several
+partitions (Canal 1876).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Final
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.json_text import STRICT, Node, parse_value
 
-__all__ = ["canal_columns", "debezium_columns", "merged_columns"]
+__all__ = ["canal_columns", "canal_key", "debezium_columns", "merged_columns"]
 
 _MOST_DIGITS: Final = 38
 _SCHEMAS: Final = 1_000
@@ -94,6 +96,16 @@ def _of_connect(field: Mapping[str, Node]) -> str:
 def canal_columns(mysql_type: str) -> dict[str, str]:
     """The same by the text of a message's `mysqlType`."""
     return {name: _of_mysql(_text(one)) for name, one in _parsed(mysql_type).items() if name}
+
+
+@lru_cache(_SCHEMAS)
+def canal_key(pk_names: str) -> tuple[str, ...]:
+    """The columns of the primary key, by the text of a message's `pkNames`; () if it names none."""
+    try:
+        names = [_text(one) for one in _list(parse_value(pk_names, 0, STRICT))]
+    except BadRecord:
+        return ()
+    return tuple(names) if all(names) else ()
 
 
 def _of_mysql(text: str) -> str:
