@@ -97,9 +97,9 @@ class Definitions:
         """Take what events say of a stream's columns, as TableBy has it. Returns whether that defines the stream, or
         gives its table more columns, as it did not before."""
         before, written, was_defined = self._of_events.get(name, {}), self._written.get(name), self.defines(name)
-        said = [EventColumns(*json.loads(one)) for one in texts]
-        found = self._of_events[name] = merged_columns([before, *(one.types for one in said)])
-        if keys := {tuple(one.key) for one in said if one.key}:
+        events = [EventColumns(*json.loads(one)) for one in texts]
+        found = self._of_events[name] = merged_columns([before, *(one.types for one in events)])
+        if keys := {tuple(one.key) for one in events if one.key}:
             self._keys.setdefault(name, set()).update(keys)
         if written is None:
             return self.defines(name) and not was_defined
@@ -155,12 +155,12 @@ class Definitions:
         """The key of a stream whose table has the key `stored`. ConfigurationError: nobody says it, or events say
         another one."""
         self._written.pop(name, None)  # until it is right, no event changes it
-        said = sorted(self._keys.get(name, ()))
-        key = stored or (said[0] if said else ())
+        keys = sorted(self._keys.get(name, ()))
+        key = stored or (keys[0] if keys else ())
         if not key:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its key is: no event of {name} came yet with {PK_NAMES}")
-        if other := next((one for one in said if _unordered(one) != _unordered(key)), None):
+        if other := next((one for one in keys if _unordered(one) != _unordered(key)), None):
             raise ConfigurationError(
                 f"{', '.join(key)} names its rows, and events have the {PK_NAMES} {', '.join(other)}. For another key"
                 " give another target, and another consumer group"

@@ -66,7 +66,7 @@ class DeltaLog:
 
         return Place(self.uri, pa.schema([]), storage_options=self._options).file_system()
 
-    def look(self) -> DeltaTable | None:
+    def refresh(self) -> DeltaTable | None:
         """The table as it is now; None if there is none."""
         with self.explained():
             if self.handle is not None:

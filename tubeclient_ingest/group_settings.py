@@ -131,7 +131,7 @@ def of_stream(
         more = {one: table_by.filled(text, name) for one, text in given.items() if text is not None}
         options = settings.format_options
         more["format_options"] = {one: table_by.filled(text, name) for one, text in options.items()}
-    more |= {one: said for one, said in (("schema", schema), ("key", key)) if said is not None}
+    more |= {one: value for one, value in (("schema", schema), ("key", key)) if value is not None}
     if definition is not None:
         more["schema_from_inlong"] = definition
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}

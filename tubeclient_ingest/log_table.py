@@ -69,7 +69,7 @@ class LogTable:
         uri, options = folder or detail.location, limited(detail.location, storage_options)
         log = table.log if table.log is not None and table.log.uri == uri else DeltaLog(uri, table.where, options)
         try:
-            handle = log.look()
+            handle = log.refresh()
         except LogError as error:
             return f"delta-rs cannot read it: {error}"
         if handle is None or str(handle.metadata().id) != detail.table_id:
@@ -87,14 +87,14 @@ class LogTable:
 
     def detail(self) -> TableDetail | None:
         """As of the last look, which a commit is made on; None if there is no table."""
-        handle = self._log.handle or self._looked()
+        handle = self._log.handle or self._refreshed()
         if handle is None:
             return None
         return self._detail if mark_of(handle) == self._mark else self._table.detail()
 
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
-        self._looked()
+        self._refreshed()
         return [one.commit for one in self._log.commits(limit)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
@@ -154,7 +154,7 @@ class LogTable:
     @property
     def has_deletion_vectors(self) -> bool:
         """Whether rows may be gone that its files have."""
-        handle = self._looked()
+        handle = self._refreshed()
         return handle is None or "deletionVectors" in (handle.protocol().reader_features or ())
 
     def query(self, sql: str, *values: str | int) -> dict[str, list[Any]]:
@@ -162,7 +162,7 @@ class LogTable:
         import pyarrow as pa
         from deltalake import QueryBuilder
 
-        handle = self._looked()
+        handle = self._refreshed()
         assert handle is not None
         with self._log.explained():
             texts = (str(one).replace("'", "''") for one in values)
@@ -171,13 +171,13 @@ class LogTable:
             rows: dict[str, list[Any]] = pa.RecordBatchReader.from_stream(found).read_all().to_pydict()
             return rows
 
-    def _looked(self) -> DeltaTable | None:
+    def _refreshed(self) -> DeltaTable | None:
         """The table that is there now. TableChanged: its name is another table's."""
         if self._table.is_named and time.monotonic() - self._named_at > _ASK_AGAIN_SECONDS:
             self._named_at, now = time.monotonic(), self._table.detail()
             if now is None or (now.table_id, now.location) != (self._detail.table_id, self._detail.location):
                 raise TableChanged
-        handle = self._log.look()
+        handle = self._log.refresh()
         version, self._version = self._version, None if handle is None else handle.version()
         if handle is not None and version is not None:
             self._tidy(handle, version)

@@ -222,8 +222,8 @@ class TableBy:
             found: dict[str, set[str]] = {}
             for one in rows.group_by(["name", "text", "key"]).aggregate([]).to_pylist():
                 if types := parse(one["text"]):
-                    said = EventColumns(types, canal_key(one["key"]))
-                    found.setdefault(one["name"], set()).add(json.dumps(said, ensure_ascii=False))
+                    event = EventColumns(types, canal_key(one["key"]))
+                    found.setdefault(one["name"], set()).add(json.dumps(event, ensure_ascii=False))
             return found
 
         return columns

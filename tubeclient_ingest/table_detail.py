@@ -146,7 +146,7 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
 def detail_in_log(log: DeltaLog) -> TableDetail | None:
     """Of a table in a local folder; None if there is none, or one of which Spark may say more than its log."""
     try:
-        handle = log.look()
+        handle = log.refresh()
         if handle is None:
             return None
         found, schema = handle.metadata(), json.loads(handle.schema().to_json())
