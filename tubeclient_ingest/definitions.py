@@ -23,6 +23,7 @@ from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.table_by import PK_NAMES, REST, EventColumns, StreamId
 from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target_columns import WIDENING, can_widen
 from tubeclient_ingest.upserts import KEY
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class Definitions:
         """The keys that events said, by stream."""
         self._written: dict[str, EventColumns] = {}
         """What the table of a stream gets."""
+        self._widens: set[StreamId] = set()
+        """Streams whose columns get wider types."""
         self.waiting: set[StreamId] = set()
         """Streams whose tables are gone, and are made anew once an event says their columns."""
 
@@ -105,6 +108,8 @@ class Definitions:
             return self.defines(name) and not was_defined
         if any(_unordered(one) != _unordered(written.key) for one in keys):
             return True
+        if name in self._widens and self._wider(written.types, found, written.key) != written.types:
+            return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
             _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
@@ -119,7 +124,8 @@ class Definitions:
             return None if detail is None else detail.properties.get(PROPERTY)
         own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
         key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
-        return json.dumps(EventColumns({one.name: type_in_sql(one.dataType) for one in own}, key))
+        widens = self._settings.evolve and detail.properties.get(WIDENING, "").lower() == "true"
+        return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, widens])
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
@@ -140,16 +146,28 @@ class Definitions:
         return of_stream(self._settings, name, stored if new is None else new)
 
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
-        columns, key = EventColumns({}) if stored is None else EventColumns(*json.loads(stored))
+        columns, own_key, widens = ({}, (), False) if stored is None else json.loads(stored)
         if not columns or self._settings.evolve:
             columns = {**self._of_events.get(name, {}), **columns}
         if not columns:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
-        key = self._key_of(name, tuple(key)) if self._table_by.reads_keys else ()
+        key = self._key_of(name, tuple(own_key)) if self._table_by.reads_keys else self._settings.key
+        self._widens = {*self._widens, name} if widens else self._widens - {name}
+        if widens:
+            columns = self._wider(columns, self._of_events.get(name, {}), key)
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
-        return of_stream(self._settings, name, schema=ddl, key=key or None)
+        return of_stream(self._settings, name, schema=ddl, key=key)
+
+    def _wider(self, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]) -> dict[str, str]:
+        """A table's columns, of types that also have the values of events where Delta can widen them."""
+        fixed = _unordered((*key, *self._settings.partition_by))
+        merged = merged_columns([{one: kind.upper() for one, kind in columns.items()}, events])
+        return {
+            one: merged[one] if one.lower() not in fixed and can_widen(kind, merged[one]) else kind
+            for one, kind in columns.items()
+        }
 
     def _key_of(self, name: StreamId, stored: tuple[str, ...]) -> tuple[str, ...]:
         """The key of a stream whose table has the key `stored`. ConfigurationError: nobody says it, or events say

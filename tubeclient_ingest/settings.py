@@ -146,7 +146,12 @@ class IngestSettings:
         flag="--format-option",
         default_factory=dict,
     )
-    evolve: bool = _setting("", "Add columns to the target that it lacks.", default=False)
+    evolve: bool = _setting(
+        "",
+        "Add columns to the target that it lacks. In a table with delta.enableTypeWidening=true also widen the columns "
+        "that are too narrow.",
+        default=False,
+    )
     bad_records: str | None = _setting(
         "TABLE",
         "The Delta table for records that cannot be parsed, as --target; many jobs may share it. Each record is in it "

@@ -153,6 +153,10 @@ class SparkTable:
         if properties:
             self._spark.sql(f"ALTER TABLE {self.sql} SET TBLPROPERTIES ({_pairs(properties)})").collect()
 
+    def widen(self, column: str, kind: str) -> None:
+        """Give a column a wider type."""
+        self._spark.sql(f"ALTER TABLE {self.sql} ALTER COLUMN {quoted(column)} TYPE {kind}").collect()
+
     def ask_for_upkeep(self) -> None:
         """Have the files put together soon."""
         self._due(self)

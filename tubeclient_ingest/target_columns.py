@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
     from spark_source.typed.record_format import RecordFormat
 
-__all__ = ["LENGTH_OF_TEXT", "OtherColumns", "TargetRules", "check_columns", "columns_of", "lacking"]
+__all__ = [
+    "LENGTH_OF_TEXT",
+    "WIDENING",
+    "OtherColumns",
+    "TargetRules",
+    "can_widen",
+    "check_columns",
+    "columns_of",
+    "lacking",
+    "widenings",
+]
 
 
 class OtherColumns(ConfigurationError):
@@ -95,6 +105,41 @@ def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bo
 def lacking(table: StructType, rows: StructType) -> bool:
     """Whether the table lacks columns of `rows`, or fields of them."""
     return any(kind is None for _, kind, _ in _differences(table, rows))
+
+
+WIDENING: Final = "delta.enableTypeWidening"
+"""The property of tables whose columns may get a wider type. delta-rs neither writes nor reads those: Spark does."""
+_WHOLE: Final = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
+"""Whole numbers, from the smallest on, with the digits before the point of a DECIMAL that Delta widens them to."""
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def can_widen(kind: str, wanted: str) -> bool:
+    """Whether Delta makes a column of type `kind` one of `wanted` that has all its values. (Source: "Type Widening" in
+    Delta's PROTOCOL.md, without DATE and without whole numbers to DOUBLE.)"""
+    kind, wanted = kind.lower(), wanted.lower()
+    if kind in _WHOLE and wanted in _WHOLE:
+        return [*_WHOLE].index(kind) < [*_WHOLE].index(wanted)
+    after = _DECIMAL.fullmatch(wanted)
+    if after is None or kind == wanted:
+        return (kind, wanted) == ("float", "double")
+    whole, scale = int(after[1]) - int(after[2]), int(after[2])
+    if (before := _DECIMAL.fullmatch(kind)) is not None:
+        return whole >= int(before[1]) - int(before[2]) and scale >= int(before[2])
+    return whole >= _WHOLE.get(kind, 99)
+
+
+def widenings(table: TableDetail, rows: StructType, keys: Collection[str]) -> dict[str, str]:
+    """The columns of a table that get a wider type for `rows`, with that type; none if the table says no. `keys`, and
+    columns that partition the table, keep theirs."""
+    fixed = {*map(str.lower, (*keys, *table.partition_by))}
+    if table.properties.get(WIDENING, "").lower() != "true":
+        return {}
+    return {
+        name: wanted
+        for name, kind, wanted in _differences(table.columns, rows)
+        if kind is not None and "." not in name and name.lower() not in fixed and can_widen(kind, wanted)
+    }
 
 
 def _differences(table: StructType, rows: StructType, prefix: str = "") -> Iterator[tuple[str, str | None, str]]:

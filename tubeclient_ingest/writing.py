@@ -35,7 +35,7 @@ from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflic
 from tubeclient_ingest.staging import Route, Routing
 from tubeclient_ingest.table_detail import GroupProperty, TableDetail
 from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking
+from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking, widenings
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ class Writer:
                 else f"there is no table at {self.sink.where}; start the job"
             )
         check_key(self._target, detail, text_of_key)
+        if writes and self.settings.evolve:
+            detail = self._widened(detail, columns)
         check_columns(detail.columns, columns, self.sink.where, evolve=self.settings.evolve)
         self._detail = detail
         self.rules = TargetRules.of(detail, columns, self._spark)
@@ -166,6 +168,13 @@ class Writer:
                 other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
+
+    def _widened(self, detail: TableDetail, columns: StructType) -> TableDetail:
+        """The target, with columns of the rows' types where Delta can widen its own."""
+        found = widenings(detail, columns, self.record_format.keys)
+        for name, kind in found.items():
+            self._target.widen(name, kind)
+        return self.sink.detail() or detail if found else detail
 
     def _choose(self, detail: TableDetail, columns: StructType, *, writes: bool) -> None:
         """Look who writes the rounds, and make ready for it."""

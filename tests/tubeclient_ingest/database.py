@@ -16,6 +16,7 @@ Form = Literal["canal-json", "debezium-json"]
 Row = dict[str, Any]
 
 STORES: Final = 2
+_VALUES: Final = {"int": (99,), "int unsigned": (2**31, 2**32)}
 _STORE_PARTITIONS: Final = 10_000
 
 
@@ -35,6 +36,8 @@ class Database:
         primary keys, by table, as far as events say them."""
         self._says_columns = says_columns
         self.keys = dict(keys)
+        self.n_type = "int"
+        """MySQL's type of the column n."""
         self._added: dict[str, list[str]] = {one: [] for one in tables}
         self._form, self._random, self.tables = form, random.Random(seed), tables
         self.states: dict[str, dict[int, Row]] = {one: {} for one in tables}
@@ -70,7 +73,11 @@ class Database:
         if operation != "delete":
             free = self._random.choice([one for one in range(len(state) + 5) if one not in state])
             key = before["id"] if before is not None and operation == "update" else free
-            after = {"id": key, "name": self._random.choice(["", "é", None, "x" * 9]), "n": self._random.randrange(99)}
+            after = {
+                "id": key,
+                "name": self._random.choice(["", "é", None, "x" * 9]),
+                "n": self._random.randrange(*_VALUES[self.n_type]),
+            }
             after |= {one: f"{self._random.randrange(9_999)}.125" for one in self._added[table]}
             state[key] = after
         self.sent[table] += 1
@@ -93,7 +100,7 @@ class Database:
             return {**message, "type": "ALTER", "data": None, "sql": "ALTER TABLE ..."}
         if self._says_columns:
             more = dict.fromkeys(added, "decimal(12,3)")
-            message["mysqlType"] = {"id": "bigint(20)", "name": "varchar(20)", "n": "int", **more}
+            message["mysqlType"] = {"id": "bigint(20)", "name": "varchar(20)", "n": self.n_type, **more}
             message["pkNames"] = self.keys.get(table)
         old = None
         if before is not None and after is not None:

@@ -80,7 +80,7 @@ def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
 
 def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
     """An event that says it again does not begin the run again and again."""
-    known, stored = keyed(), json.dumps([TYPES, ["id"]])
+    known, stored = keyed(), json.dumps([TYPES, ["id"], False])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert not known.learn(ORDERS, said([], ["ID"]))
     assert known.learn(ORDERS, said(["id", "n"]))
@@ -98,7 +98,7 @@ def test_two_keys_at_once_are_none() -> None:
 
 def test_a_table_without_a_key_waits_for_one() -> None:
     known = keyed()
-    for stored in (json.dumps([TYPES, []]), None):
+    for stored in (json.dumps([TYPES, [], False]), None):
         with pytest.raises(
             ConfigurationError, match=r"nobody says what its (key is|columns are): no event of shop.orders"
         ):

@@ -172,6 +172,27 @@ def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: s
             assert all(any(row[one] is not None for row in rows) for one in added)
 
 
+@pytest.mark.parametrize("key", [(), ("id",)])
+def test_a_column_gets_a_wider_type_where_the_table_may(lake: Lake, key: tuple[str, ...]) -> None:
+    database = Database("canal-json", ["shop.orders"], 11, says_columns=True)
+    given: dict[str, Any] = {"schema": None, "evolve": True, "key": key, "max_offsets_per_trigger": 20}
+    given["table_properties"] = {"delta.enableTypeWidening": "true"}
+    lake.tube.load("cdc", database.change(20))
+    lake.run(**given)
+    database.n_type = "int unsigned"
+    lake.tube.load("cdc", database.change(40))
+    lake.run(**given)
+    lake.run(**given)
+    rows = lake.spark.read.format("delta").load(f"{lake.folder}/shop/orders")
+    assert dict(rows.dtypes)["n"] == "bigint"
+    if key:
+        found = {row.id: row.asDict() for row in rows.select("id", "name", "n").collect()}
+        assert found == database.states["shop.orders"]
+    else:
+        assert rows.count() == database.sent["shop.orders"]
+        assert rows.where("n IS NULL").count() == 0
+
+
 def test_events_say_the_key_of_each_table(lake: Lake) -> None:
     """Keys of one column and of two, in another order than the columns'; a table without one is in the table for the
     rest. A table goes on by the key that it has when events of a run do not say it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from tubeclient_ingest.target_columns import OtherColumns, check_columns
+from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.target_columns import OtherColumns, can_widen, check_columns, widenings
 
 ROWS = StructType().add("id", LongType()).add("tubemq", StructType().add("topic", StringType()))
 
@@ -35,3 +36,41 @@ def test_another_type_is_refused(evolve: bool) -> None:
     table = StructType().add("id", IntegerType())
     with pytest.raises(OtherColumns, match="column id of /t has type int, and the job's rows have bigint"):
         check_columns(table, ROWS, "/t", evolve=evolve)
+
+
+WIDER = [
+    ("tinyint", "BIGINT"),
+    ("int", "BIGINT"),
+    ("float", "DOUBLE"),
+    ("decimal(10,2)", "DECIMAL(12,2)"),
+    ("decimal(10,2)", "DECIMAL(13,5)"),
+    ("int", "DECIMAL(10,0)"),
+    ("bigint", "DECIMAL(20,0)"),
+]
+NOT_WIDER = [
+    ("int", "INT"),
+    ("int", "STRING"),
+    ("int", "DOUBLE"),
+    ("int", "DECIMAL(11,2)"),
+    ("bigint", "DECIMAL(19,0)"),
+    ("decimal(10,2)", "DECIMAL(12,5)"),
+    ("decimal(10,2)", "DECIMAL(10,2)"),
+    ("decimal(10,2)", "BIGINT"),
+    ("date", "TIMESTAMP_NTZ"),
+    ("string", "DECIMAL(38,0)"),
+]
+
+
+def test_what_delta_widens_has_all_values_of_before() -> None:
+    assert [one for one in [*WIDER, *NOT_WIDER] if can_widen(*one)] == WIDER
+    assert not any(can_widen(wanted, kind) for kind, wanted in WIDER)
+
+
+def test_columns_widen_only_where_the_table_says_so_and_no_key_does() -> None:
+    properties = {"delta.enableTypeWidening": "true"}
+    there, rows = StructType().add("text", StringType()), StructType().add("more", LongType())
+    for name in ("id", "n", "day"):
+        there, rows = there.add(name, IntegerType()), rows.add(name.upper(), LongType())
+    table = TableDetail("id", "/t", there, properties, ("day",))
+    assert widenings(table, rows, ("id",)) == {"N": "bigint"}
+    assert widenings(table._replace(properties={}), rows, ()) == {}
