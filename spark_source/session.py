@@ -70,17 +70,26 @@ def session(
     app_name: str = "pyspark-tubeclient",
     conf: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """The running SparkSession, otherwise a new one on `master` (default: all cores of this machine).
+    """Return the running SparkSession, or start a new one.
 
-    A new one runs its workers with this process's Python; on a cluster with that of PYSPARK_PYTHON if it is set. It has
-    Delta if the package delta-spark is installed: the first start on a machine downloads its jars, unless they lie
-    beside Spark's own. It hides secrets and has no UI. `conf` (Spark's settings) overrides all of this. Of Spark's
-    output this process shows the warnings of the source; the rest is in a file that goes with it. Under spark-submit,
-    master, jars and output are spark-submit's. On a terminal and in IPython, standard error tells that Spark starts.
+    A new session runs its workers with this process's Python. On a cluster, it uses that of PYSPARK_PYTHON if it is
+    set. It hides secrets and has no UI. It has Delta if the package delta-spark is installed. The first start on a
+    machine downloads Delta's jars, unless they are beside Spark's own. Under spark-submit, master, jars and output are
+    those of spark-submit.
 
-    A running one gets the settings of `conf`. ConfigurationError if it has another master, or its workers' Python lacks
-    this package (SESSION_DOES_NOT_FIT); for a Spark that is too old or does not start; and where settings ask for Spark
-    Connect (NEEDS_CLASSIC_SPARK). MissingPackage without pyspark.
+    Of Spark's output, this process shows only the source's warnings. The rest goes to a file that is removed when the
+    process ends. On a terminal and in IPython, standard error says that Spark is starting.
+
+    Args:
+        master: Spark's master; by default, all cores of this machine.
+        app_name: The name of a new session.
+        conf: Spark's settings. They override the settings above, and are also set in a running session.
+
+    Raises:
+        ConfigurationError: The running session has another master, or its workers' Python lacks this package
+            (SESSION_DOES_NOT_FIT). Or Spark is too old or does not start, or settings ask for Spark Connect
+            (NEEDS_CLASSIC_SPARK).
+        MissingPackage: The package pyspark is missing.
     """
     with brought_by("spark"):
         import pyspark

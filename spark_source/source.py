@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 class TubeSource(DataSource):
     """The data source `tubeclient`. Its options are those of `spark_source.options`.
 
-    The constructor checks each value. Combinations for a read are checked when Spark asks for the schema (in `load`),
-    those for a write when it asks for a writer.
+    The constructor checks each value. When Spark asks for the schema (in `load`), combinations of options for a read
+    are checked. When it asks for a writer, those for a write are checked.
+
+    Raises:
+        ConfigurationError: An option, the schema or the write mode is wrong. Spark shows the error in one line.
     """
 
     @as_one_line()

@@ -32,7 +32,7 @@ __all__ = ["Ingest", "IngestFailed"]
 
 
 class Ingest:
-    """A group's topics into a Delta table, each message once.
+    """Reads a group's topics into a Delta table, each message once.
 
         >>> job = Ingest(  # doctest: +SKIP
         ...     spark,
@@ -43,9 +43,18 @@ class Ingest:
         ... )
         >>> job.run()  # doctest: +SKIP
 
-    The arguments are those of a settings file, with underscores; `from_file` reads one. The session may be classic or
-    of Spark Connect. `run` reads what there is, or with `trigger` until it is stopped; `start` does the same in the
-    background. A job may run again when it has ended. ConfigurationError for arguments that do not fit.
+    `run` reads what there is or, with `trigger`, reads until it is stopped. `start` does the same in the background. A
+    job can run again after it has ended. `from_file` reads the arguments from a settings file.
+
+    Args:
+        spark: A classic session or one of Spark Connect.
+        settings: All arguments as one object, instead of the keywords.
+        stop: Ends a run when it is set, like the method `stop`. The job does not clear it.
+        **given: The settings of a settings file, with underscores in their names. `master_servers`, `consumer_group`,
+            `target`, and `topics` or `inlong_group` are required.
+
+    Raises:
+        ConfigurationError: The arguments do not fit, or `spark` is None.
     """
 
     def __init__(
@@ -56,7 +65,6 @@ class Ingest:
         stop: threading.Event | None = None,
         **given: Unpack[IngestArguments],
     ) -> None:
-        """`settings` are all arguments as one; `stop` ends a run as the method does."""
         if spark is None:
             raise ConfigurationError("spark is None; give a SparkSession, as that of pyspark_tubeclient.session()")
         self._spark = spark
@@ -76,14 +84,29 @@ class Ingest:
 
     @classmethod
     def from_file(cls, spark: SparkSession, path: str | Path, **overrides: Unpack[IngestArguments]) -> Ingest:
-        """The job of a settings file, as conf/ingest.toml; `overrides` override it."""
+        """Make the job of a settings file, such as conf/ingest.toml.
+
+        Args:
+            **overrides: Override settings of the file. Options are merged entry by entry.
+
+        Raises:
+            ConfigurationError: A setting is wrong or missing. The error names the file and the entry.
+        """
         return cls(spark, settings=load_settings(Path(path), overrides))
 
     def run(self, on_event: Callable[[Event], object] = lambda _: None) -> IngestSummary:
-        """Run in this thread until all is read that there was, or with `trigger` until another thread calls `stop`.
-        `on_event` is called for what happens.
+        """Run in this thread until everything that was there is read.
 
-        Raises IngestFailed, other TubeErrors, OffsetsTableError.
+        With `trigger`, run until another thread calls `stop`.
+
+        Args:
+            on_event: Called with each event of the run, such as a `Round`.
+
+        Raises:
+            ConfigurationError: The job runs already, or settings do not fit what is there.
+            IngestFailed: Spark failed, a record is bad, or a table cannot be used.
+            TubeError: Any other error of the cluster.
+            OffsetsTableError: The offsets table cannot be used.
         """
         self._acquire()
         try:
@@ -93,7 +116,14 @@ class Ingest:
         return self.summary
 
     def start(self) -> Ingest:
-        """Run in the background. Returns this job."""
+        """Run in the background.
+
+        Returns:
+            This job. `awaitTermination` and `exception` have the error that ends the run.
+
+        Raises:
+            ConfigurationError: The job runs already.
+        """
         self._acquire()
 
         def work() -> None:
@@ -114,13 +144,23 @@ class Ingest:
             self._stop.clear()
 
     def stop(self) -> None:
-        """End after the running round. Waits until the run has ended."""
+        """End the run after its current round. Waits until a run in the background has ended."""
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
-        """Wait until the run has ended, or for `timeout` seconds; returns whether it has. Raises what ended it."""
+        """Wait until the run in the background has ended.
+
+        Args:
+            timeout: Seconds to wait; None waits without limit.
+
+        Returns:
+            Whether the run has ended.
+
+        Raises:
+            Exception: The error that ended the run; see `run`.
+        """
         if self._thread is not None:
             self._thread.join(timeout)
         if self.isActive:
@@ -130,27 +170,27 @@ class Ingest:
         return True
 
     def exception(self) -> Exception | None:
-        """What ended the last run; None if it runs, was stopped, or has read all."""
+        """Return the error that ended the last run; None if it is running, was stopped, or has read everything."""
         return self._error
 
     @property
     def isActive(self) -> bool:
-        """Whether it runs."""
+        """Whether the job is running."""
         return self._running.locked()
 
     @property
     def status(self) -> str:
-        """What it does, in a few words."""
+        """What the job is doing, in a few words."""
         return self._status
 
     @property
     def lastProgress(self) -> Round | None:
-        """The last complete round."""
+        """The last complete round of the run; None before the first."""
         return self._last
 
     @property
     def summary(self) -> IngestSummary:
-        """What the last run did so far."""
+        """What the last run has done so far."""
         last = self._last
         end = time.monotonic() if self._ended is None else self._ended
         return IngestSummary(
@@ -164,9 +204,22 @@ class Ingest:
         )
 
     def reset_offsets(self, topics: Sequence[str]) -> str:
-        """Say in the target that the group goes on at `starting_offsets`, or at earliest, in these topics, wherever
-        their rows end: for topics that were deleted and created again. Other topics get rows twice. Returns what it
-        says. Raises as `run`."""
+        """Make the group start these topics again at `starting_offsets`, or at earliest, wherever their rows end.
+
+        Use it for topics that were deleted and created again. Other topics get rows twice. The new start is recorded in
+        the target; no rows are read.
+
+        Args:
+            topics: Names of topics that the job reads.
+
+        Returns:
+            The new start, in words.
+
+        Raises:
+            ConfigurationError: The job does not read a topic, or `starting_offsets` is the target.
+            TubeError: As in `run`.
+            OffsetsTableError: As in `run`.
+        """
         topics = [topics] if isinstance(topics, str) else topics
         self.settings.check_topics(topics)
         with explained(), Engine.on(self._spark, self.settings) as engine:
@@ -174,14 +227,32 @@ class Ingest:
         return self._status
 
     def retry(self, reason: str | None = None, *, dry_run: bool = False) -> Retried:
-        """Move the bad records that can be parsed by now to the target; `reason` is a part of their reason, None
-        chooses all. With `dry_run` only count them. Another run of the job may go on meanwhile. Raises as `run`."""
+        """Move the bad records that can be parsed by now to the target. Another run of the job may go on meanwhile.
+
+        Args:
+            reason: A part of the reason of the records to choose; None chooses all.
+            dry_run: Only count the records.
+
+        Returns:
+            How many records were moved, or would be, and how many were not.
+
+        Raises:
+            ConfigurationError: The setting `bad_records` is not given, or the target has no commit to go on from.
+            TubeError: As in `run`.
+            OffsetsTableError: As in `run`.
+        """
         with explained(), Engine.on(self._spark, self.settings) as engine:
             done = [retry(one, reason, dry_run=dry_run) for one in self._writers_of_bad_records(engine)]
         return Retried(*map(sum, zip(*done, strict=True))) if done else Retried(0, 0)
 
     def bad_records(self) -> DataFrame:
-        """The group's bad records for the target, with the column `state`: bad, retried or undone. Raises as `run`."""
+        """Return the group's bad records for the target. Their column `state` is bad, retried or undone.
+
+        Raises:
+            ConfigurationError: The setting `bad_records` is not given, or no stream has come yet.
+            TubeError: As in `run`.
+            OffsetsTableError: As in `run`.
+        """
         with explained():
             frames = [bad_records(one) for one in self._writers_of_bad_records(Engine(self._spark))]
         if not frames:

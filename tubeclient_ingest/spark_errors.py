@@ -34,8 +34,12 @@ _MISSING: Final = {
 
 
 class IngestFailed(TubeError):
-    """A run ended because Spark failed, a record is bad, or the cluster or a table cannot be used. One line says why;
-    `condition` names what has a name."""
+    """A run ended because Spark failed, a record is bad, or the cluster or a table cannot be used.
+
+    Args:
+        cause: What went wrong, in one line.
+        condition: The name of the error, if it has one.
+    """
 
     def __init__(self, cause: str, *, condition: str | None = None) -> None:
         super().__init__(cause)

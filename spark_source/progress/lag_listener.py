@@ -22,8 +22,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """How far one source of a query was behind when a batch was planned, in rows. Exact if all partitions of each store
-    are read without filters; otherwise an upper bound."""
+    """How far one source of a query was behind when a batch was planned, in rows.
+
+    The number is exact if all partitions of each store are read without filters. Otherwise it is an upper bound.
+    """
 
     query_id: str
     query_name: str | None
@@ -34,21 +36,22 @@ class QueryLag:
 
     @property
     def rows_behind(self) -> int:
-        """Of the group: the sum over all stores."""
+        """How many rows the source was behind: the sum over all stores."""
         return sum(self.by_store.values())
 
 
 class LagListener(StreamingQueryListener):
     """Calls `on_lag` after each batch with the lag of each tubeclient source of all queries; ignores other sources.
 
-    Errors of `on_lag` are logged and do not affect the query.
+    Args:
+        on_lag: Called with one `QueryLag` for each source. Its errors are logged and do not affect the query.
     """
 
     def __init__(self, on_lag: Callable[[QueryLag], object]) -> None:
         self._on_lag = on_lag
 
     def onQueryStarted(self, event: Any) -> None:
-        """Nothing is known yet."""
+        """Do nothing: no lag is known yet."""
 
     def onQueryProgress(self, event: Any) -> None:
         progress = json.loads(event.progress.json)
@@ -66,7 +69,7 @@ class LagListener(StreamingQueryListener):
                 _log.exception("a callback for the lag of query %s failed", lag.query_id)
 
     def onQueryIdle(self, event: Any) -> None:
-        """The last lag is still valid: nothing new has come."""
+        """Do nothing: no new data has come, so the last lag is still valid."""
 
     def onQueryTerminated(self, event: Any) -> None:
-        """Nobody asks for the lag of a query that has ended."""
+        """Do nothing: the query has ended."""

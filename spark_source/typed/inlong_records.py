@@ -35,16 +35,23 @@ _ATTRIBUTES: Final = {"headers": "array<struct<key:string,value:binary>>", "attr
 def inlong_records(frame: DataFrame, *, time_zone: str = "UTC") -> DataFrame:
     """Unpack InLong's packs, InLongMsg or MessageObjs, in the binary column `value`: a row for each record.
 
-    `frame` is a batch or a stream, of Spark's Kafka source or any other. A row has the frame's other columns, as the
-    pack has them; `inlongGroupId` and `inlongStreamId`; `dataTime`, the record's own time; `recordIndex`, its place in
-    the pack, from 0; `value`, its bytes; and `badReason`, null in a record. A pack that cannot be unpacked is one row,
-    with the reason and the pack. A message that is not InLong's is one record without group and stream.
+    The column `headers` (Kafka with includeHeaders) or `attributes` (a map of texts) tells what DataProxy attached to
+    messages. Without it, an InLongMsg is recognized by its magic, and MessageObjs stay packed. This call starts no
+    Spark job.
 
-    What DataProxy attaches to messages is taken from the column `headers`, of Kafka with includeHeaders, or from
-    `attributes`, a map of texts. Without it an InLongMsg is known by its magic, and MessageObjs stay packed.
-    `time_zone` is that of data times written as text. Nothing runs yet.
+    Args:
+        frame: A batch or a stream, of Spark's Kafka source or any other.
+        time_zone: The time zone of data times that are written as text.
 
-    ConfigurationError: a column has another type, is missing or has a new one's name; an unknown time zone.
+    Returns:
+        The frame's other columns, as the pack has them, and these. `inlongGroupId` and `inlongStreamId`. `dataTime`,
+        the record's own time. `recordIndex`, its place in the pack, from 0. `value`, its bytes. `badReason`, null in a
+        record. A pack that cannot be unpacked is one row, with the reason and the pack. A message that is not InLong's
+        is one record without group and stream.
+
+    Raises:
+        ConfigurationError: A column has another type, is missing or has the name of a new one, or the time zone is
+            unknown.
     """
     schema = frame.schema
     types = {field.name: field.dataType.simpleString() for field in schema}

@@ -27,19 +27,29 @@ def typed(
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read the column `value` as `format` (json, csv, kv, avro, protobuf, canal-json or debezium-json) with `schema`,
-    as `tubeclient ingest` does.
+    """Read the column `value` as records of `format` with the columns of `schema`, as `tubeclient ingest` does.
 
-    `frame` is what `format("tubeclient")` reads, batch or stream, or any frame with a binary `value`. Each of its rows
-    is one of the result, with the columns of `schema`, all null in a bad record; `tubemq`, a struct of all columns of
-    `frame`; and `badReason`, null in a good one. Of a record of canal-json or debezium-json each change is a row, with
-    a struct `change` behind the schema's columns. Nothing runs yet. `schema` is as in CREATE TABLE, or the path of such
-    a file that ends in .ddl; NOT NULL makes records without a value bad. For avro it is an Avro schema in JSON, or the
-    path of an .avsc file; protobuf needs none, and then has a column for each field of the message. `options` have the
-    names of from_json's, from_csv's, from_avro's and from_protobuf's, as far as ingest takes them. Times without a zone
-    are in the session's; its other settings change nothing.
+    Each row of `frame` becomes a row of the result. With canal-json or debezium-json, each change becomes a row. This
+    call starts no Spark job.
 
-    ConfigurationError for arguments that do not fit.
+    Args:
+        frame: What `format("tubeclient")` reads, batch or stream, or any frame with a binary column `value`.
+        format: One of json, csv, kv, avro, protobuf, canal-json or debezium-json.
+        schema: Columns as in CREATE TABLE, or the path of a file with them that ends in .ddl. NOT NULL makes records
+            without a value bad. For avro, an Avro schema in JSON or the path of an .avsc file. protobuf needs none;
+            then each field of the message is a column.
+        separator: The separator of csv or kv.
+        escape: The escape character of csv or kv.
+        encoding: How text is encoded in `value`.
+        options: Named like those of from_json, from_csv, from_avro and from_protobuf, as far as ingest takes them.
+
+    Returns:
+        The columns of `schema`, all null in a bad record. With canal-json and debezium-json a struct `change` follows.
+        Then comes `tubemq`, a struct of all columns of `frame`, and `badReason`, null in a good record. Times without
+        a zone are in the session's time zone; the session's other settings change nothing.
+
+    Raises:
+        ConfigurationError: The arguments do not fit.
     """
     from pyspark.sql import functions as F
 
