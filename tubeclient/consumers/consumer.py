@@ -41,27 +41,16 @@ _STEP_MS = 250.0
 class ClientBalanceConsumer(ProcessBound):
     """One client of `consumer_group`. `connect` says which partitions it reads, and from where.
 
-    `topics` are names, or a mapping of names to the tags to filter by (none: all messages). `subscribe_pattern` takes
-    their place: all topics whose whole name matches this regular expression, as a master's web port lists them, looked
-    up by `partitions` and `connect` every `metadata_interval_ms`. All clients of a group must agree on topics, filters
-    and `source_count`, and each must have its own `node_id` from 0 to source_count - 1. With a
-    `source_count` below 0 the master checks neither. The caller assigns partitions to nodes: see `assign`.
-    `PullConsumer` does it by itself.
+    All clients of a group must agree on topics, filters and `source_count`. The caller assigns partitions to nodes; see
+    `assign`. `PullConsumer` does that by itself.
 
-    If the group has no position in a partition, reading begins where `start_from` says; with "always_latest" at the end
-    whenever this consumer first connects a partition. Packs must be confirmed. Until then the partition gives no other
-    pack, and after `confirm_timeout_ms` it gives the same messages again. Up to `prefetch` packs are fetched ahead of
-    `get`. With `fail_on_data_loss` false, messages that expired are skipped with a warning in the log. With
-    `bad_messages` "keep", messages that do not match their checksums or cannot be parsed are delivered with a
-    `bad_reason`, with a warning in the log; else they are a CorruptMessage, again and again.
+    Packs must be confirmed. Until its pack is confirmed, a partition gives no other one. After `confirm_timeout_ms` it
+    gives the same messages again.
 
-    Callbacks get one partition each: `on_assigned(partition, offset)` after it was connected, `on_revoked(partition)`
-    before it is released, while its packs may still be confirmed, and `on_lost(partition, error)` after another
-    client got it, or when it is no longer available. They run on the thread that did it or found out. What they raise
-    is logged.
+    Callbacks get one partition each and run on the thread that made or noticed the change. Their errors are logged.
 
-    `get` and `confirm` may be called by several threads. Close it, or use it as a context manager. Methods raise
-    subclasses of TubeError, and ClientClosed after `close`. Apache's Java class of this name calls `connect`
+    `get` and `confirm` may be called by several threads. Close the consumer, or use it as a context manager. Methods
+    raise subclasses of TubeError, and ClientClosed after `close`. Apache's Java class of this name calls `connect`
     `connect2Partition`, `get` `getMessage`, `confirm` `confirmConsume`, `wait_ready` `isPartitionsReady`.
 
         >>> consumer = ClientBalanceConsumer(settings, "etl", ["clicks"], source_count=2, node_id=0)  # doctest: +SKIP
@@ -70,6 +59,25 @@ class ClientBalanceConsumer(ProcessBound):
         ...         consumer.connect(partition)
         ...     for delivery in consumer:  # confirmed when the loop comes back for the next one
         ...         print(delivery.partition, delivery.bodies)
+
+    Args:
+        topics: Names, or a mapping of names to the tags to filter by (none: all messages).
+        source_count: How many nodes the group has. If it is below 0, the master checks neither it nor `node_id`.
+        node_id: The node of this client, from 0 to source_count - 1. Each client needs its own.
+        subscribe_pattern: Instead of `topics`, a regular expression. It selects all topics whose whole name matches, as
+            a master's web port lists them. `partitions` and `connect` look for them every `metadata_interval_ms`.
+        start_from: Where reading begins if the group has no position in a partition. With "always_latest", reading
+            begins at the end whenever this consumer first connects a partition.
+        prefetch: How many packs are fetched ahead of `get`, at most.
+        fail_on_data_loss: If false, messages that expired are skipped with a warning in the log.
+        bad_messages: With "keep", messages that do not match their checksums or cannot be parsed are delivered with a
+            `bad_reason`, and the log has a warning. With "fail", they raise CorruptMessage, again and again.
+        on_assigned: Called with a partition and its offset after it was connected.
+        on_revoked: Called before a partition is released, while its packs may still be confirmed.
+        on_lost: Called with a partition and the error after another client got it, or when it is no longer available.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -143,20 +151,31 @@ class ClientBalanceConsumer(ProcessBound):
     # Its life
 
     def start(self, *, occupied_timeout_ms: float = 0) -> Self:
-        """Register at the master. Returns this consumer. `with` does it too.
+        """Register at the master. `with` does it too.
 
-        The master takes a dead run of the same node for alive for 30 s, so 424 to 430 are tried again for
-        `occupied_timeout_ms`. Raises the master's refusal (TopicNotDeployed, GroupConflict, NodeIdConflict,
-        GroupForbidden, ...), or a ConnectError that names the masters; then the consumer is closed.
+        Args:
+            occupied_timeout_ms: How long refusals with codes 424 to 430 are tried again. The master takes a dead run of
+                the same node for alive for 30 s.
+
+        Returns:
+            This consumer.
+
+        Raises:
+            StatusError: The master refuses, for example with TopicNotDeployed, GroupConflict, NodeIdConflict or
+                GroupForbidden. The consumer is closed.
+            ConnectError: No master answers; the error names the masters. The consumer is closed.
         """
         self.check_process()
         self._running.begin(given_ms(occupied_timeout_ms, "occupied_timeout_ms"), self._watch)
         return self
 
     def close(self, *, wait_ms: float = 0) -> None:
-        """Give all partitions back, waiting up to `wait_ms` for packs that are out, and leave the group.
+        """Give all partitions back and leave the group.
 
-        `on_revoked` is called for each partition before. Unconfirmed packs are rolled back. All threads end.
+        `on_revoked` is called for each partition before that. Unconfirmed packs are rolled back. All threads end.
+
+        Args:
+            wait_ms: How long to wait for packs that are out.
         """
         if not self.inherited:
             self._running.end(given_ms(wait_ms, "wait_ms"))
@@ -180,23 +199,37 @@ class ClientBalanceConsumer(ProcessBound):
     # Partitions
 
     def partitions(self, *, refresh: bool = False) -> dict[PartitionKey, bool]:
-        """All configured partitions of the topics, sorted, and whether each takes readers now.
+        """Return all configured partitions of the topics, sorted, and whether each takes readers now.
 
-        They are as the master showed them last, at most `metadata_interval_ms` ago as long as it answers. `refresh`
-        asks it now, and waits up to 30 s (DeadlineExceeded).
+        The answer is what the master showed last. While the master answers, that is at most `metadata_interval_ms` old.
+
+        Args:
+            refresh: Ask the master now, and wait up to 30 s.
+
+        Raises:
+            DeadlineExceeded: The masters did not answer a refresh in time.
         """
         membership = self._live().membership
         view = membership.refreshed_view() if refresh else membership.view()
         return {key: view.is_subscribable(key) for key in view.partitions()}
 
     def connect(self, partition: PartitionKey, offset: int = BootstrapOffset.STORED, *, timeout_ms: float = 0) -> int:
-        """Read a partition from now on; returns the index offset it begins at.
+        """Read a partition from now on.
 
-        `offset` >= 0 moves the group there, -1 (`BootstrapOffset.STORED`) goes on where the group stands,
-        `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds. A partition that is already
-        connected is moved; packs of it that are out do not count any more. PartitionOccupied (410), while another
-        client of the group has it, and an unreachable broker are tried again for `timeout_ms`. With
-        `fail_on_data_loss`, an offset that the broker does not hold is DataLoss.
+        A partition that is already connected is moved. Packs of it that are out no longer count.
+
+        Args:
+            offset: From 0 on, move the group there (index offset). -1 (`BootstrapOffset.STORED`) continues at the
+                group's position. `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds.
+            timeout_ms: How long to try again while another client of the group has the partition (410), or while the
+                broker cannot be reached.
+
+        Returns:
+            The index offset at which reading begins.
+
+        Raises:
+            PartitionOccupied: Another client of the group has the partition.
+            DataLoss: With `fail_on_data_loss`, the broker does not hold the offset.
         """
         checked_partition(partition)
         whole_number(offset, "the offset to connect at")
@@ -209,10 +242,14 @@ class ClientBalanceConsumer(ProcessBound):
         return start
 
     def disconnect(self, partition: PartitionKey, *, wait_ms: float = 3_000) -> bool:
-        """Give a partition back. False if it is not connected.
+        """Give a partition back.
 
-        For `wait_ms` more, a pack of it that is out may be confirmed, by another thread or by `on_revoked`. Then it is
-        rolled back.
+        Args:
+            wait_ms: How long a pack that is out may still be confirmed, by another thread or by `on_revoked`. Then it
+                is rolled back.
+
+        Returns:
+            False if the partition is not connected.
         """
         checked_partition(partition)
         running = self._live()
@@ -221,46 +258,60 @@ class ClientBalanceConsumer(ProcessBound):
         return released
 
     def registered(self) -> list[PartitionKey]:
-        """The connected partitions, sorted."""
+        """Return the connected partitions, sorted."""
         return self._live().registered()
 
     def wait_ready(self, timeout_ms: float) -> bool:
-        """Wait until a partition is connected. False if none is after `timeout_ms`."""
+        """Wait until a partition is connected. Returns False if none is after `timeout_ms`."""
         running = self._live()
         return running.run(running.registrar.wait_registered(timeout_ms))
 
     def positions(self) -> dict[PartitionKey, Position]:
-        """How far each connected partition was confirmed and fetched, and where its data ended by the broker's last
-        answer.
+        """Return how far each connected partition was confirmed and fetched.
+
+        Each position also says where the partition's data ended by the broker's last answer.
         """
         return self._live().positions()
 
     # Messages
 
     def get(self, *, timeout_ms: float = 1_000) -> Delivery | None:
-        """Return the next pack of messages of any connected partition, None if there was none for `timeout_ms`.
+        """Return the next pack of messages of any connected partition. Partitions take turns.
 
-        Partitions take turns; one whose pack is not confirmed gives no other. Raises DataLoss, once, if messages
-        expired before they were read, CorruptMessage if one does not match its checksum and bad ones are not kept, and
-        ClientClosed.
+        Returns:
+            The pack, or None if there was none for `timeout_ms`. A partition whose pack is not confirmed gives no
+            other.
+
+        Raises:
+            DataLoss: Messages expired before they were read. It is raised once.
+            CorruptMessage: A message does not match its checksum, and bad messages are not kept.
+            ClientClosed: The consumer is closed.
         """
         running = self._live()
         return running.run(running.fetcher.get(timeout_ms=timeout_ms))
 
     def confirm(self, delivery: Delivery, *, consumed: bool = True) -> int:
-        """Say that a pack was processed, or with `consumed` false, that it must be read again. Returns the position of
-        the group afterwards: for a processed pack its exclusive end.
+        """Tell the broker that a pack was processed, or must be read again.
 
-        StalePack if the pack does not count any more: it was confirmed, it was given up after `confirm_timeout_ms`, or
-        its partition was moved, released or lost. After a TransportError the messages may come again. If the broker
-        refuses for now (ServerBusy, for example because it is about to stop), they do.
+        After a TransportError the messages may come again. If the broker refuses for now (ServerBusy, for example
+        because it is about to stop), they do come again.
+
+        Args:
+            consumed: False if the pack must be read again.
+
+        Returns:
+            The position of the group afterwards. For a processed pack, that is its exclusive end.
+
+        Raises:
+            StalePack: The pack no longer counts. It was confirmed, or was given up after `confirm_timeout_ms`, or its
+                partition was moved, released or lost.
         """
         self.check_process()
         running = self._running.started()
         return running.run(running.fetcher.confirm(delivery, consumed=consumed))
 
     def __iter__(self) -> Iterator[Delivery]:
-        """Packs, without end until the consumer is closed.
+        """Yield packs until the consumer is closed.
 
         The next step of the loop confirms the last pack, unless that was done. If that fails, it is logged, and the
         messages may come again. The pack at which the loop is left stays unconfirmed.
@@ -280,12 +331,14 @@ class ClientBalanceConsumer(ProcessBound):
                     _log.warning("%r could not be confirmed: %s", delivery, error)
 
     def messages(self) -> Iterator[ReceivedMessage]:
-        """Messages one by one, without end until the consumer is closed, each with its partition and, if it can be
-        counted, its offset.
+        """Yield messages one by one until the consumer is closed.
 
-        A pack is confirmed when the message after its last one is asked for. If the loop ends before that, by an
-        exception or `break`, the whole pack stays unconfirmed, and its messages come again. `message.delivery` is the
-        pack, which may be confirmed by hand.
+        A pack is confirmed when the message after its last one is requested. If the loop ends before that, by an
+        exception or `break`, the whole pack stays unconfirmed, and its messages come again.
+
+        Yields:
+            Each message with its partition and, if it can be counted, its offset. `message.delivery` is the pack, which
+            you may confirm yourself.
         """
         for delivery in self:
             yield from delivery.received()
@@ -305,8 +358,10 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def consumer_config(self) -> dict[str, object]:
-        """The settings in use: all arguments but callbacks, and the fields of `settings`, by their names. `json.dumps`
-        takes the values. No passwords. Apache's class calls it `getConsumerConfig`."""
+        """The settings in use: all arguments but callbacks, and the fields of `settings`, by their names.
+
+        `json.dumps` takes the values. There are no passwords. Apache's class calls it `getConsumerConfig`.
+        """
         return shown_config(self._settings, self._plan, self._config)
 
     @property
@@ -323,7 +378,7 @@ class ClientBalanceConsumer(ProcessBound):
 
     @property
     def topics(self) -> dict[str, frozenset[str]]:
-        """The topics that are read, and the tags each is filtered by. Of a pattern, those of the last look."""
+        """The topics that are read, and the tags each is filtered by. For a pattern, those found by the last look."""
         watch = self._topic_watch
         return dict(self._filters if watch is None else dict.fromkeys(watch.topics, frozenset()))
 

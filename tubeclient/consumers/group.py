@@ -40,20 +40,29 @@ _VIEW_TIMEOUT_MS = 30_000.0
 
 
 class GroupMembership(ProcessBound):
-    """Holds nodes of `consumer_group` at the master, over one connection and from one thread: `node_ids` of 0 to
-    source_count - 1, or all of them. With a `source_count` below 0 it is one unnumbered node.
+    """Holds nodes of `consumer_group` at the master, over one connection and from one thread.
 
-    While they are held, the master refuses every other client that wants one of these nodes (430) or another
-    sourceCount (429). So a group has one reader at a time. The master's group page shows the partitions of each node as
-    `report` gave them. `topics` may be those of a TopicWatch: then `join` and `view` look for others, and without any
-    nothing is registered. `tags` is the filter of topics that `filters` does not name, also of those that come later.
-    `on_event` gets, on the thread that keeps the nodes, each new view, the master's orders, `Forgotten`, and the error
-    that ends the membership.
+    While the nodes are held, the master refuses every other client that wants one of them (430) or another sourceCount
+    (429). So a group has one reader at a time. The master's group page shows the partitions of each node as `report`
+    gave them.
 
         >>> membership = GroupMembership(settings, "clicks_etl", ["clicks"], source_count=4)
         >>> membership.join().partitions()
         [PartitionKey(broker_id=1, topic='clicks', partition_id=0)]
         >>> membership.close()
+
+    Args:
+        topics: Names, or a TopicWatch. Then `join` and `view` look for other topics, and while there are none nothing
+            is registered.
+        source_count: How many nodes the group has. Below 0, this is one unnumbered node.
+        filters: Tags to filter by, by topic.
+        tags: The filter of topics that `filters` does not name, also of those that come later.
+        node_ids: The nodes to hold, each from 0 to source_count - 1; None for all of them.
+        on_event: Called on the thread that holds the nodes. It gets each new view, the master's orders, `Forgotten`,
+            and the error that ends the membership.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -114,7 +123,7 @@ class GroupMembership(ProcessBound):
 
     @property
     def client_ids(self) -> list[str]:
-        """The client id of each node, by node id."""
+        """The client id of each node, in the order of `node_ids`."""
         return [node.client_id for node in self._nodes]
 
     @property
@@ -129,15 +138,22 @@ class GroupMembership(ProcessBound):
 
     @property
     def node_ids(self) -> list[int]:
-        """The node ids, in the same order; -2 for an unnumbered node."""
+        """The node ids, in the order of `client_ids`; -2 for an unnumbered node."""
         return [node.node_id for node in self._nodes]
 
     def join(self, occupied_timeout_ms: float = 0) -> ClusterView:
-        """Register all nodes and return the first view; afterwards a thread keeps them.
+        """Register all nodes. Afterwards a thread keeps them registered.
 
-        A run that died holds its nodes, for its topics, for up to 30 s more. So GroupConflict (424 to 428),
-        SourceCountConflict (429) and NodeIdConflict (430) are tried again for `occupied_timeout_ms`. Raises the
-        master's refusal (those, TopicNotDeployed, ...), or a ConnectError that names the masters.
+        Args:
+            occupied_timeout_ms: How long GroupConflict (424 to 428), SourceCountConflict (429) and NodeIdConflict (430)
+                are tried again. A run that died holds its nodes, for its topics, for up to 30 s more.
+
+        Returns:
+            The first view of the cluster.
+
+        Raises:
+            StatusError: The master refuses, with one of those, TopicNotDeployed or another.
+            ConnectError: No master answers; the error names the masters.
         """
         self.check_process()
         if self._watch is not None:
@@ -150,7 +166,12 @@ class GroupMembership(ProcessBound):
         return self.view()
 
     def view(self) -> ClusterView:
-        """The cluster as the master last showed it. Raises the error that ended the membership, if one did."""
+        """Return the cluster as the master last showed it.
+
+        Raises:
+            TubeError: The error that ended the membership.
+            ConnectionLost: `join` was not called yet.
+        """
         self.check_process()
         if self._failure is not None:
             raise self._failure
@@ -161,8 +182,11 @@ class GroupMembership(ProcessBound):
         return self._view
 
     def request_view(self) -> int:
-        """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it. Returns the number
-        of that question."""
+        """Ask the master again without waiting. `on_event` gets the new view, and `view` returns it.
+
+        Returns:
+            The number of this request.
+        """
         self.check_process()
         with self._lock:
             self._request.view_requests += 1
@@ -171,9 +195,10 @@ class GroupMembership(ProcessBound):
         return wanted
 
     def refreshed_view(self, timeout_ms: float = _VIEW_TIMEOUT_MS) -> ClusterView:
-        """Ask the master again and return the new view.
+        """Ask the master again and return the new view. The answer to an earlier request does not count.
 
-        The answer to an earlier question does not count. DeadlineExceeded, with the fault, after `timeout_ms`.
+        Raises:
+            DeadlineExceeded: No answer came within `timeout_ms`. The error has the fault, if there was one.
         """
         self.view()
         if self._watch is not None:
@@ -202,7 +227,7 @@ class GroupMembership(ProcessBound):
         self._runner.wake()
 
     def close(self) -> None:
-        """Release the nodes, so that another run can have them at once."""
+        """Release the nodes. Another run can have them at once."""
         if self.inherited:
             return
         self._request.leave = True
@@ -257,8 +282,11 @@ def fetch_view(
     """Return the cluster's view without joining the user's group, by a short registration under a reader group.
 
     If live clients use a reader group for other topics (424 to 426), the next one is tried. If they use all of them,
-    most of them for short looks too, the groups are tried again for `retry_limit_ms` of the settings. Then
-    GroupConflict is raised.
+    the groups are tried again for `retry_limit_ms` of the settings, because most of those clients are short looks too.
+
+    Raises:
+        GroupConflict: Live clients used all reader groups for other topics until then.
+        TopicNotDeployed: The cluster does not have one of the topics.
     """
     names, wanted = tuple(topic_names(topics)), checked_filters(filters or {})
     masters = masters_of(checked_settings(settings))

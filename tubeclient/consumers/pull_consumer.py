@@ -52,36 +52,48 @@ class ConsumerOptions(TypedDict, total=False):
 class PullConsumer(ClientBalanceConsumer):
     """A `ClientBalanceConsumer` that connects its partitions by itself. Its user takes packs and confirms them.
 
-    A thread assigns the full, sorted set of configured partitions to the group's nodes by `strategy`, a name that
-    `tubeclient.assignment.assign` knows, with the `hints` that it needs; the same for all clients of the group. It
-    releases the partitions that are no longer this node's and connects those that are: at the start, every
-    `balance_interval_ms`, and at once when the cluster's layout changes or a partition is lost. A partition that takes
-    no readers for now keeps its place in the assignment, so that no other one moves.
+    A thread assigns all configured partitions, sorted, to the group's nodes. It releases the partitions that are no
+    longer this node's and connects those that are. It does so at the start, every `balance_interval_ms`, and at once
+    when the cluster's layout changes or a partition is lost. A partition that takes no readers for now stays in the
+    assignment, and no other one moves.
 
     With `subscribe_pattern` it looks for topics at the start, when a master's web port must answer, and every
-    `metadata_interval_ms`. New topics join, and without a position of the group they begin with their first messages,
-    unless `start_from` is "always_latest". Topics leave when two looks in a row lack them. If none matches, it waits.
-    Meanwhile `get` returns None.
+    `metadata_interval_ms`. New topics join. Without a position of the group they begin with their first messages,
+    unless `start_from` is "always_latest". Topics leave when two looks in a row lack them. If none matches, it waits,
+    and `get` returns None.
 
-    With `membership` "dynamic" neither `source_count` nor `node_id` is given. Then the nodes are the group's live
-    clients, `members`, as the master's web port lists them at each look. If a member dies or stands still, the others
-    read its partitions when its leases have ended (30 s) and they look again. If it comes back, it gets its share when
-    they have released it. All clients of the group must have dynamic membership. With `relieve_slow`, given to all of
-    them, a member that falls behind gives partitions to members that keep up: it is judged by the group's positions at
-    the brokers over `confirm_timeout_ms`. A member that confirms nothing gives up all, one that is slow keeps at least
-    one. They come back when the members or the partitions change.
+    With dynamic membership the nodes are the group's live clients, `members`, as the master's web port lists them at
+    each look. If a member dies or stops working, the others read its partitions when its leases have ended (30 s) and
+    they look again. If it comes back, it gets its share when they have released it.
 
-    `start_offsets` says where the partitions that it names begin when they are first connected (index offsets, or of
-    `BootstrapOffset`). All others go on where the group stands. Giving a partition back waits up to `release_wait_ms`
-    until its pack is confirmed. Callbacks run on the balancing thread. The consumer follows the master's order to go on
-    with the latest messages, and its flow-control rules. `connect` moves a partition that this client has.
+    Callbacks run on the balancing thread. The consumer follows the master's order to continue with the latest messages,
+    and its flow-control rules. `connect` moves a partition that this client has.
 
-    Some errors end the balancing for good: another client took the node, the group lost its right to the topic, a start
-    offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
+    Some errors end the balancing for good: another client took the node, the group lost its right to the topic, or a
+    start offset is no longer held. From then on `get`, `connect` and `wait_ready` raise that error.
 
         >>> with PullConsumer(settings, "etl", ["clicks"], source_count=4, node_id=1) as consumer:  # doctest: +SKIP
         ...     for delivery in consumer:
         ...         handle(delivery.bodies)
+
+    Args:
+        topics: Names, or a mapping of names to the tags to filter by (none: all messages).
+        source_count: How many nodes the group has. Leave it out with dynamic membership.
+        node_id: The node of this client, from 0 to source_count - 1. Leave it out with dynamic membership.
+        membership: "fixed" by `source_count` and `node_id`, or "dynamic". All clients of a group need the same.
+        strategy: A name that `tubeclient.assignment.assign` knows, the same for all clients of the group.
+        hints: The hints that the strategy needs, the same for all clients of the group.
+        start_offsets: Where these partitions begin when they are first connected (index offsets, or values of
+            `BootstrapOffset`). All others continue at the group's position.
+        release_wait_ms: How long giving a partition back waits until its pack is confirmed.
+        relieve_slow: With dynamic membership, and given to all members. A member that falls behind gives partitions to
+            members that keep up, as measured by the group's positions at the brokers over `confirm_timeout_ms`. A
+            member that confirms nothing gives up all, one that is slow keeps at least one. They come back when the
+            members or the partitions change.
+        **options: Further arguments of `ClientBalanceConsumer`.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -151,8 +163,10 @@ class PullConsumer(ClientBalanceConsumer):
         self._running.balancing = due, self._balancer
 
     def start(self, *, occupied_timeout_ms: float = 0) -> Self:
-        """Register at the master and start balancing; see ClientBalanceConsumer.start. `wait_ready` waits for the first
-        partition."""
+        """Register at the master and start balancing; see `ClientBalanceConsumer.start`.
+
+        `wait_ready` waits for the first partition.
+        """
         super().start(occupied_timeout_ms=occupied_timeout_ms)
         if self._sharing is not None and not self._balancer.begun:
             try:
@@ -165,8 +179,9 @@ class PullConsumer(ClientBalanceConsumer):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """With dynamic membership, the ids of the clients that share the partitions, in order, by the master's last
-        list that had this one. Else empty.
+        """With dynamic membership, the ids of the clients that share the partitions, in order. Else empty.
+
+        They are from the master's last list that had this client.
         """
         return self._sharing.members if self._sharing is not None else ()
 

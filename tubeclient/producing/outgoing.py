@@ -14,7 +14,7 @@ from tubeclient.wire.payload import encode_attributes, encode_payload
 
 
 class OutgoingMessage(NamedTuple):
-    """A message ready to be sent; make one with `of`, which checks it."""
+    """A message ready to be sent. Make one with `of`, which checks it."""
 
     topic: str
     payload: bytes
@@ -34,10 +34,15 @@ class OutgoingMessage(NamedTuple):
         time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
     ) -> OutgoingMessage:
-        """Return the message. `tag` is for consumers' filters; `time` is yyyyMMddHHmm or a datetime.
+        """Make a message.
 
-        ConfigurationError for what no cluster accepts: an invalid topic or tag, an empty body, attributes with "," or
-        "=", and for a time that no reader could parse.
+        Args:
+            tag: What consumers' filters compare.
+            time: The message's time, as yyyyMMddHHmm or a datetime.
+
+        Raises:
+            ConfigurationError: No cluster accepts it: the topic or tag is invalid, the body is empty, or attributes
+                have "," or "=". Or no reader could parse the time.
         """
         return message_maker(topic, tag, time, attributes or {})(body)
 
@@ -51,7 +56,11 @@ class OutgoingMessage(NamedTuple):
         time: str | datetime = "",
         attributes: Mapping[str, str] | None = None,
     ) -> list[OutgoingMessage]:
-        """Return messages that differ only in their bodies, in order; like `of`, but faster."""
+        """Make messages that differ only in their bodies, in order. Like `of`, but faster.
+
+        Raises:
+            ConfigurationError: As in `of`, or `bodies` is not a list of bodies.
+        """
         if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
             raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")

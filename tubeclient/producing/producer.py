@@ -54,19 +54,26 @@ _FIRST_LOOKS_SECONDS = 1.0
 class Producer(ProcessBound):
     """Sends messages to the writable partitions of its topics, in turn.
 
-    At least once: a message without an answer is sent again, within its time limit, to another partition. So the order
-    within a partition is the order of the submits only while nothing fails. A partition that fails more than three
-    times in a row rests for 3 s, an unavailable broker for 50 s. At most `max_in_flight` messages are in flight; then
-    `submit` waits. Thread-safe; forked children make their own. Close it, or use it as a context manager: closing waits
-    for messages in flight.
+    Delivery is at least once: a message without an answer is sent again, within its time limit, to another partition.
+    The order within a partition is the order of the submits only while nothing fails. A partition that fails more than
+    three times in a row rests for 3 s, an unavailable broker for 50 s.
 
     `timeout_ms` of a message is the time for all attempts together, by default the settings' `retry_limit_ms`. A
     message that exceeds it fails with DeadlineExceeded, but may have arrived.
+
+    The producer is thread-safe; forked children make their own. Close it, or use it as a context manager: closing waits
+    for messages in flight.
 
         >>> with Producer(settings) as producer:
         ...     producer.publish(["clicks"])
         ...     producer.send("clicks", b"hello", tag="web").offset
         28
+
+    Args:
+        max_in_flight: How many messages may be in flight. Then `submit` waits.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(self, settings: ClientSettings, *, max_in_flight: int = 1_000) -> None:
@@ -96,15 +103,20 @@ class Producer(ProcessBound):
         return self._routes.topics
 
     def max_message_bytes(self, topic: str) -> int:
-        """The largest message of a published topic, including attributes, as last reported by the master."""
+        """Return the size limit of a published topic's messages in bytes, including attributes.
+
+        It is the limit that the master reported last.
+        """
         return self._session.max_message_bytes(topic)
 
     def publish(self, topics: Iterable[str], *, timeout_ms: float = 10_000) -> None:
         """Prepare to send to `topics`.
 
-        PartitionUnavailable (a NotAvailable) for a topic that cannot be written within `timeout_ms`. TopicNotDeployed
-        if the master's web port does not list the topic after a second, because waiting would not help. ConnectError,
-        within the time of one call, if no master answers.
+        Raises:
+            PartitionUnavailable: A topic cannot be written within `timeout_ms`. This is a NotAvailable.
+            TopicNotDeployed: The master's web port does not list the topic after a second. Waiting would not help.
+            ConnectError: No master answers within the time of one call.
+            ConfigurationError: No topic is given.
         """
         self._check_open()
         wanted = topic_names(topics)
@@ -199,11 +211,22 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> Future[SendResult]:
-        """Send without waiting for the answer. `tag` is for consumers' filters; `time` is yyyyMMddHHmm or a datetime.
+        """Send a message without waiting for the answer.
 
-        Raises ConfigurationError for a time of another form, and for a message that the cluster would refuse: empty,
-        over the topic's limit, or of a topic not published. Waits while `max_in_flight` messages are in flight; if that
-        takes too long, the future has the error. Callbacks of the future must not wait for this producer.
+        Waits while `max_in_flight` messages are in flight. If that takes too long, the future has the error. Callbacks
+        of the future must not wait for this producer.
+
+        Args:
+            tag: What consumers' filters compare.
+            time: The message's time, as yyyyMMddHHmm or a datetime.
+            timeout_ms: The time for all attempts together.
+
+        Returns:
+            A future with the place of the message, or the error of the last attempt.
+
+        Raises:
+            ConfigurationError: The time has another form, or the cluster would refuse the message: it is empty, over
+                the topic's limit, or of a topic that is not published.
         """
         message = OutgoingMessage.of(topic, body, tag=tag, time=time, attributes=attributes)
         return self.submit_each([message], timeout_ms=timeout_ms)[0]
@@ -218,9 +241,13 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> list[Future[SendResult]]:
-        """Send messages that differ only in their bodies: faster than one by one.
+        """Send messages that differ only in their bodies: faster than one by one. See `submit` for the arguments.
 
-        The futures are in the order of the bodies. Raises as `submit` does, before anything is sent.
+        Returns:
+            The futures, in the order of the bodies.
+
+        Raises:
+            ConfigurationError: As in `submit`, before anything is sent.
         """
         messages = OutgoingMessage.of_each(topic, bodies, tag=tag, time=time, attributes=attributes)
         return self.submit_each(messages, timeout_ms=timeout_ms)
@@ -230,7 +257,11 @@ class Producer(ProcessBound):
     ) -> list[Future[SendResult]]:
         """Send messages that may differ in everything, like `submit_many`.
 
-        The futures are in the order of the messages. Raises as `submit` does, before anything is sent.
+        Returns:
+            The futures, in the order of the messages.
+
+        Raises:
+            ConfigurationError: As in `submit`, before anything is sent.
         """
         self._check_open()
         messages = list(messages)  # a generator, which is no Sequence but may be given, gives them once
@@ -263,23 +294,35 @@ class Producer(ProcessBound):
         attributes: Mapping[str, str] | None = None,
         timeout_ms: float | None = None,
     ) -> SendResult:
-        """Send and wait for the answer; raises the error of the last attempt."""
+        """Send a message and wait for the answer. See `submit` for the arguments.
+
+        Raises:
+            ConfigurationError: As in `submit`.
+            TubeError: The error of the last attempt.
+        """
         return self.submit(topic, body, tag=tag, time=time, attributes=attributes, timeout_ms=timeout_ms).result()
 
     def flush(self, *, timeout_ms: float | None = None) -> None:
         """Wait until every submitted message has been acknowledged or given up.
 
-        DeadlineExceeded if that takes longer than `timeout_ms` (default: `retry_limit_ms`).
+        Args:
+            timeout_ms: How long to wait, by default the settings' `retry_limit_ms`.
+
+        Raises:
+            DeadlineExceeded: Messages are still in flight after that time.
         """
         self._check_open()
         if not self._delivery.flush(self._seconds(timeout_ms)):
             raise DeadlineExceeded("messages are still in flight; their futures will have the results")
 
     def close(self, *, timeout_ms: float | None = None) -> None:
-        """Wait for messages in flight, unregister from the master, end threads and connections.
+        """Wait for messages in flight, unregister from the master, and end threads and connections.
 
-        Messages without an answer after `timeout_ms` (default: `retry_limit_ms`) fail with ClientClosed; so does every
-        later submit.
+        Every later submit raises ClientClosed.
+
+        Args:
+            timeout_ms: How long to wait, by default the settings' `retry_limit_ms`. Messages that have no answer by
+                then fail with ClientClosed.
         """
         if not self.inherited:
             self._close(self._seconds(timeout_ms))

@@ -22,7 +22,13 @@ Sendable: TypeAlias = tuple[str, bytes, int, str, str]
 
 
 class SendResult(NamedTuple):
-    """Where a message was stored. `offset` is its index offset, or None if the broker did not return one."""
+    """Where a message was stored.
+
+    Attributes:
+        partition: The partition that has it.
+        offset: Its index offset. None if the broker did not return one.
+        message_id: The broker's id of it.
+    """
 
     partition: PartitionKey
     offset: int | None
