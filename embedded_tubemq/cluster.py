@@ -39,13 +39,24 @@ def _now_ms() -> int:
 
 
 class EmbeddedTubeMQ:
-    """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, stop it. Also a context manager.
+    """TubeMQ in one process. Start it, use its addresses with any TubeMQ client, and stop it.
 
-    `data_dir` keeps topics, messages and groups' offsets for the next start. The system chooses ports given as 0 at
-    the first start of this object; they stay the same when it starts again. Brokers have the ids 1 to `brokers`;
-    with a `broker_port`, broker n listens on `broker_port + n - 1`. With `users` (name to password) clients must
-    sign their requests. With `tls`, a context for servers, there are also ports for TLS. With `check_visit_token`
-    brokers require the master's token. Times are in ms. Methods may be called from any thread; each takes at most 30 s.
+    It is also a context manager. Methods may be called from any thread; each takes at most 30 s. Times are in ms.
+
+    Args:
+        data_dir: The folder that keeps topics, messages and groups' offsets for the next start.
+        brokers: How many brokers there are. They have the ids 1 to `brokers`.
+        master_port: 0 lets the system choose a port at the first start of this object. It stays the same when the
+            object starts again. The same holds for the other ports.
+        broker_port: Broker n listens on `broker_port + n - 1`.
+        token: The confModAuthToken that HTTP calls need for changes.
+        users: Names to passwords. With them, clients must sign their requests.
+        tls: A context for servers. With it, there are also ports for TLS.
+        check_visit_token: Brokers require the master's token.
+        lease_ms: How long a client may be silent.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -93,7 +104,11 @@ class EmbeddedTubeMQ:
     # Life
 
     def start(self) -> Self:
-        """Start everything; returns once all ports answer."""
+        """Start everything. Returns once all ports answer.
+
+        Raises:
+            ConfigurationError: Another embedded TubeMQ uses the folder.
+        """
         if self._running_thread is not None:
             return self
         self._take_data_dir()
@@ -141,17 +156,17 @@ class EmbeddedTubeMQ:
 
     @property
     def broker_ids(self) -> list[int]:
-        """The ids of all brokers, also of stopped ones."""
+        """The ids of all brokers, including stopped ones."""
         return sorted(self._brokers)
 
     @property
     def broker_addresses(self) -> dict[int, str]:
-        """ "host:port" of each broker."""
+        """The "host:port" of each broker."""
         return {number: joined_address(node.ports.host, node.ports.port) for number, node in self._brokers.items()}
 
     @property
     def broker_tls_addresses(self) -> dict[int, str]:
-        """ "host:port" of each broker for TLS."""
+        """The "host:port" of each broker for TLS."""
         return {number: joined_address(node.ports.host, node.ports.tls_port) for number, node in self._brokers.items()}
 
     @property
@@ -167,13 +182,17 @@ class EmbeddedTubeMQ:
         return self._master.faults
 
     def broker_faults(self, broker_id: int = 1) -> Faults:
-        """A broker's switches; they outlive its stops."""
+        """Return a broker's switches. They outlive its stops."""
         return self._node(broker_id).faults
 
     # Topics
 
     def create_topic(self, topic: TopicConfig) -> None:
-        """Create a topic on all brokers. An existing topic is an error."""
+        """Create a topic on all brokers.
+
+        Raises:
+            ConfigurationError: The topic exists already.
+        """
 
         def create() -> None:
             if self._catalogue.topic(topic.name) is not None:
@@ -183,7 +202,11 @@ class EmbeddedTubeMQ:
         self._thread.call(create)
 
     def grow_topic(self, name: str, *, stores: int | None = None, partitions: int | None = None) -> None:
-        """Give a topic more stores, or more partitions per store."""
+        """Give a topic more stores, or more partitions per store.
+
+        Raises:
+            ConfigurationError: There is no such topic, or it would shrink.
+        """
 
         def grow() -> None:
             self._catalogue.grow_topic(name, stores, partitions)
@@ -192,7 +215,7 @@ class EmbeddedTubeMQ:
         self._thread.call(grow)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and its messages; groups keep their offsets."""
+        """Delete a topic and its messages. Groups keep their offsets."""
 
         def delete() -> None:
             self._catalogue.remove_topic(name)
@@ -205,16 +228,20 @@ class EmbeddedTubeMQ:
     # Brokers and master
 
     def stop_broker(self, broker_id: int = 1, *, clean: bool = True) -> None:
-        """Stop one broker. `clean=False` is a crash: the broker does not commit what is in flight, offsets fall back by
-        up to a second, and the master is not told."""
+        """Stop one broker.
+
+        Args:
+            clean: False is a crash. The broker does not commit what is in flight, offsets fall back by up to a second,
+                and the master is not told.
+        """
         self._thread.run(self._node(broker_id).stop(clean=clean))
 
     def start_broker(self, broker_id: int = 1) -> None:
-        """Start a stopped broker on its former ports; its leases are gone, messages and offsets are kept."""
+        """Start a stopped broker on its former ports. Its leases are gone; messages and offsets are kept."""
         self._thread.run(self._node(broker_id).start())
 
     def add_broker(self) -> int:
-        """Start another broker with all topics; returns its id, one above the largest."""
+        """Start another broker with all topics. Returns its id, one above the largest."""
         node = self._make_broker(max(self._brokers, default=0) + 1)
 
         async def start() -> None:
@@ -225,7 +252,7 @@ class EmbeddedTubeMQ:
         return node.broker_id
 
     def remove_broker(self, broker_id: int) -> None:
-        """Stop a broker and remove it from the cluster: the master no longer lists it."""
+        """Stop a broker and remove it from the cluster. The master no longer lists it."""
         self.stop_broker(broker_id)
 
         def forget() -> None:
@@ -235,7 +262,7 @@ class EmbeddedTubeMQ:
         self._thread.call(forget)
 
     def restart_master(self) -> None:
-        """Restart the master on its former ports: it forgets all clients, and its versions are new."""
+        """Restart the master on its former ports. It forgets all clients, and its versions are new."""
 
         async def restart() -> None:
             await self._master.stop()
@@ -247,7 +274,7 @@ class EmbeddedTubeMQ:
     # Messages
 
     def load(self, topic: str, messages: Iterable[NewMessage], *, broker_id: int = 1) -> list[Appended]:
-        """Append messages without a client, much faster than sending them; keeps the order within each store."""
+        """Append messages without a client, much faster than sending them. Keeps the order within each store."""
         appended: list[Appended] = []
         rest = iter(messages)
         while batch := list(islice(rest, _LOAD_BATCH)):
@@ -263,15 +290,15 @@ class EmbeddedTubeMQ:
         self._thread.call(lambda: self._store(topic, store_id, broker_id).expire_data(up_to_offset))
 
     def damage(self, topic: str, offset: int, *, byte: int = -1, store_id: int = 0, broker_id: int = 1) -> None:
-        """Change one byte of the payload of the message at an offset: its checksum is wrong from then on."""
+        """Change one byte of the payload of the message at an offset. Its checksum is wrong from then on."""
         self._thread.call(lambda: self._store(topic, store_id, broker_id).damage(offset, byte=byte))
 
     def bounds(self, topic: str, *, store_id: int = 0, broker_id: int = 1) -> StoreBounds:
-        """A store's bounds."""
+        """Return a store's bounds."""
         return self._thread.call(lambda: self._store(topic, store_id, broker_id).bounds)
 
     def inspect(self, inspector: Callable[[Broker], T], *, broker_id: int = 1) -> T:
-        """Call `look` with a running broker's state machine, on its thread."""
+        """Call `inspector` with a running broker's state machine, on its thread. Returns what it returns."""
         return self._thread.call(lambda: inspector(self._running(broker_id)))
 
     # Inside

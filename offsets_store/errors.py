@@ -27,8 +27,10 @@ class OffsetsTableError(Exception):
 
 
 class SchemaMismatch(OffsetsTableError):
-    """What is at this place is no offsets table: a file, other files, a Delta table with other columns, or rows that no
-    release writes."""
+    """What is at this place is not an offsets table.
+
+    It is a file, other files, a Delta table with other columns, or it has rows that no release writes.
+    """
 
     condition = "OFFSETS_TABLE_SCHEMA"
 
@@ -46,7 +48,7 @@ class RunAlive(OffsetsTableError):
 
 
 class SupersededRun(OffsetsTableError):
-    """A newer run of the group wrote to the table; this run must stop."""
+    """A newer run of the group wrote to the table. This run must stop."""
 
     condition = "RUN_SUPERSEDED"
 

@@ -23,6 +23,9 @@ class GroupKey:
     """A consumer group and its query's topics or topic pattern: the key of one set of rows.
 
     Two patterns are equal if their texts are, whatever topics they match.
+
+    Raises:
+        ValueError: Neither topics nor a pattern are given, or both are.
     """
 
     consumer_group: GroupName
@@ -49,13 +52,17 @@ class GroupKey:
 
     @classmethod
     def of(cls, consumer_group: str, topic_set: str) -> GroupKey:
-        """The key of a `topic_set` text. Raises ValueError for any other text."""
+        """Make the key of a `topic_set` text.
+
+        Raises:
+            ValueError: It is another text.
+        """
         if topic_set.startswith(_PATTERN_MARK):
             return cls(consumer_group, pattern=topic_set.removeprefix(_PATTERN_MARK))
         return cls(consumer_group, topic_set.split(","))
 
     def covers(self, topic: str) -> bool:
-        """Whether a topic belongs to this key."""
+        """Return whether a topic belongs to this key."""
         if self.pattern is not None:
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.topics
@@ -77,7 +84,7 @@ class PartRead(NamedTuple):
     end_offset: int
 
     def as_json(self) -> dict[str, int]:
-        """One entry of the table's column `readers`."""
+        """Return one entry of the table's column `readers`."""
         return {"nodeId": self.node_id, "startOffset": self.start_offset, "endOffset": self.end_offset}
 
 
@@ -106,7 +113,10 @@ class PartitionProgress(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The most rows that can be behind: partitions of one store share its index entries."""
+        """The most rows that can be behind; None if `end_offset` is unknown.
+
+        Partitions of one store share its index entries, so there may be fewer.
+        """
         if self.end_offset is None:
             return None
         return max(0, self.end_offset - self.next_offset) // INDEX_ENTRY_BYTES
@@ -136,7 +146,7 @@ class GroupProgress:
 
     @property
     def positions(self) -> dict[PartitionKey, int]:
-        """Partition to the index offset at which its next batch starts."""
+        """The index offset at which each partition's next batch starts."""
         return {row.partition: row.next_offset for row in self.partitions}
 
     @property

@@ -67,7 +67,7 @@ class TableAccess(NamedTuple):
 
 
 class OffsetsRun:
-    """The writer of one query's run. Made by `OffsetsTable.open_run`.
+    """The writer of one query's run. `OffsetsTable.open_run` makes it.
 
     Each commit replaces all rows of the run's group and topic set, so the table stays small; older states are versions
     of the Delta table. Each commit first reads the newest version. If another run of the group has a newer epoch, or
@@ -92,12 +92,21 @@ class OffsetsRun:
         return self._epoch
 
     def record(self, progress: Sequence[PartitionProgress], as_of: datetime | None = None) -> bool:
-        """Make `progress` the group's position as of `as_of` (UTC, default now): all partitions of the batch's offsets,
-        read or not.
+        """Make `progress` the group's position.
 
-        Returns False and writes nothing if the table already has these positions: recording a batch twice is harmless.
-        Raises SupersededRun if a newer run of the group has written, OffsetsTableError if the table cannot be used; the
-        table is then unchanged.
+        Recording a batch twice is harmless. After an error the table is unchanged.
+
+        Args:
+            progress: All partitions of the batch's offsets, read or not.
+            as_of: When the position was valid (UTC), by default now.
+
+        Returns:
+            False, without a write, if the table already has these positions.
+
+        Raises:
+            SupersededRun: A newer run of the group has written.
+            OffsetsTableError: The table cannot be used.
+            ValueError: A partition is named twice, or is of another topic.
         """
         wanted = {p.partition: p.next_offset for p in progress}
         if len(wanted) != len(progress):
@@ -114,7 +123,7 @@ class OffsetsRun:
         return self._commit(rows, as_of)
 
     def initial_offsets(self, starting: str) -> dict[PartitionKey, int] | None:
-        """The initial offsets kept for the starting options `starting`; None if none are kept."""
+        """Return the initial offsets kept for the starting options `starting`, or None if none are kept."""
         with self._lock:
             return initial_of(self._key, starting, self._storage.rows(self._key.consumer_group))
 
@@ -124,13 +133,23 @@ class OffsetsRun:
         offsets: Mapping[PartitionKey, int],
         ends: Mapping[PartitionKey, int] | None = None,
     ) -> list[PartitionKey]:
-        """Keep the initial offsets, until `clear_initial`; replaces earlier ones.
+        """Keep the initial offsets until `clear_initial`. This replaces earlier ones.
 
-        Spark asks for them again if its first batch did not complete, and "latest" has moved on by then. Nobody would
-        read what lies between the two answers. Raises as `record` does.
+        Spark asks for them again if its first batch did not complete. By then "latest" has moved on, and nobody would
+        read what lies between the two answers.
 
-        `ends` are the ends of the brokers' data. A position past its end goes back to the initial offset, in the same
-        commit: what a broker appends from now on is before it, and nobody has read it. Returns those partitions.
+        Args:
+            starting: The starting options that gave the offsets.
+            ends: The ends of the brokers' data. A position past its end goes back to the initial offset, in the same
+                commit. What a broker appends from now on is before it, and nobody has read it.
+
+        Returns:
+            The partitions whose position went back.
+
+        Raises:
+            SupersededRun: As in `record`.
+            OffsetsTableError: As in `record`.
+            ValueError: As in `record`.
         """
         self._check_topics(offsets)
         back: dict[PartitionKey, PartitionProgress] = {}
@@ -154,7 +173,7 @@ class OffsetsRun:
         return sorted(back)
 
     def clear_initial(self) -> None:
-        """Let `record` drop the kept initial offsets in its commit: the first batch is complete."""
+        """Let `record` drop the kept initial offsets in its commit, because the first batch is complete."""
         self._clear_initial = True
 
     def _commit(self, make_rows: Callable[[list[Row], Stamp], list[Row] | None], as_of: datetime | None = None) -> bool:

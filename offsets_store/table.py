@@ -29,10 +29,16 @@ def now_ms() -> int:
 class OffsetsTable:
     """The Delta table that keeps how far consumer groups have read.
 
-    `uri` is a path or a URI that delta-rs knows; the first write creates the table. `storage_options` are delta-rs's
-    (credentials, endpoints) and appear in no repr, and in no message but for an endpoint's address. One table serves
-    many groups of one TubeMQ cluster: two clusters may use equal group and topic names for different data. The
-    constructor does no I/O. Thread-safe. Every method raises `OffsetsTableError` if the table cannot be used.
+    One table serves many groups of one TubeMQ cluster. Two clusters may use equal group and topic names for different
+    data. The constructor does no I/O. Thread-safe.
+
+    Args:
+        uri: A path or a URI that delta-rs knows. The first write creates the table.
+        storage_options: Options of delta-rs (credentials, endpoints). They appear in no repr, and in no message but for
+            an endpoint's address.
+
+    Raises:
+        OffsetsTableError: Every method raises this if the table cannot be used.
     """
 
     def __init__(
@@ -57,44 +63,50 @@ class OffsetsTable:
         return f"OffsetsTable({display_uri(self._uri)!r})"
 
     def exists(self) -> bool:
-        """Whether the Delta table exists; the first write creates it."""
+        """Return whether the Delta table exists. The first write creates it."""
         return DeltaRsStorage(self._uri, self._options).exists()
 
     def latest(self, key: GroupKey) -> GroupProgress | None:
-        """The progress of exactly this group and topic set; None if there is none."""
+        """Return the progress of exactly this group and topic set, or None if there is none."""
         return progress_of(key, self._rows(key.consumer_group))
 
     def all_latest(self, consumer_group: str) -> list[GroupProgress]:
-        """The progress of each topic set of the group, sorted by the topic set's text. A run that has completed no
-        batch yet comes last, with its initial offsets."""
+        """Return the progress of each topic set of the group, sorted by the topic set's text.
+
+        A run that has completed no batch yet comes last, with its initial offsets.
+        """
         return all_progress(self._rows(consumer_group))
 
     def groups(self) -> list[str]:
-        """The names of all groups in the table, sorted; [] if there is no table."""
+        """Return the names of all groups in the table, sorted; [] if there is no table."""
         return DeltaRsStorage(self._uri, self._options).groups()
 
     def positions(self, consumer_group: str, topics: Iterable[str]) -> dict[PartitionKey, int]:
-        """Next offset of each known partition of `topics`, under any topic set; empty if none is known.
+        """Return the next offset of each known partition of `topics`, under any topic set; empty if none is known.
 
         A group that changes its topics continues from here.
         """
         return positions_of(topic_names(topics), self._rows(consumer_group))
 
     def keeps_start(self, key: GroupKey) -> bool:
-        """Whether initial offsets are kept: the first batch of a query is not known to be complete."""
+        """Return whether initial offsets are kept: the first batch of a query is not known to be complete."""
         return keeps_initial(key, self._rows(key.consumer_group))
 
     def open_run(
         self, key: GroupKey, source_count: int, *, lease_ms: int = LEASE_MS, force: bool = False
     ) -> OffsetsRun:
-        """Begin a run of the group: it may record positions until a newer run does.
-
-        Raises RunAlive if another run wrote less than `lease_ms` ago; a reset is over once it has written. `force`
-        skips this check; use it if the other run is over or must end. A process that holds the group's nodes at the
-        master knows that no other run is alive.
+        """Begin a run of the group. It may record positions until a newer run does. Writes nothing yet.
 
         The run's epoch is the current time in milliseconds, but always above the group's epochs in the table. So a
-        clock that went back cannot make a new run older than a dead one. Writes nothing yet.
+        clock that went back cannot make a new run older than a dead one.
+
+        Args:
+            lease_ms: How long ago another run must have written. A reset counts as over once it has written.
+            force: Skip this check. Use it if the other run is over or must end. A process that holds the group's nodes
+                at the master knows that no other run is alive.
+
+        Raises:
+            RunAlive: Another run wrote less than `lease_ms` ago.
         """
         newest = newest_run(self._rows(key.consumer_group))
         now = self._access.clock_ms()
@@ -112,13 +124,16 @@ class OffsetsTable:
         return OffsetsRun(self._access, key, source_count, now if newest is None else max(now, newest.run_epoch + 1))
 
     def maintain(self, retention_hours: int | None = None) -> int:
-        """Write a checkpoint and delete log entries and files that no kept version needs; returns the number of files
-        deleted.
+        """Write a checkpoint, and delete log entries and files that no kept version needs. Disturbs no running query.
 
-        Queries need not call it: the writer of every fiftieth version does the same in a background thread. Disturbs no
-        running query.
-        `retention_hours` None keeps what the table's properties say, a day as it is made; time travel reaches as far
-        back.
+        Queries need not call it: the writer of every fiftieth version does the same in a background thread.
+
+        Args:
+            retention_hours: How far time travel reaches back. None keeps what the table's properties say, which is a
+                day when the table is created.
+
+        Returns:
+            The number of files deleted.
         """
         return DeltaRsStorage(self._uri, self._options).maintain(retention_hours)
 

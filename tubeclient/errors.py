@@ -42,7 +42,11 @@ from typing import ClassVar
 
 
 class TubeError(Exception):
-    """Root of all errors of this package."""
+    """Root of all errors of this package.
+
+    Attributes:
+        retriable: Whether the same call may succeed later without any change by a user.
+    """
 
     condition: str = "CLIENT_ERROR"
     """The error's stable name, in `tubeclient.conditions`. Some errors have a finer one than their class."""
@@ -67,13 +71,17 @@ def _rebuild(kind: type[TubeError], args: tuple[object, ...], attributes: dict[s
 
 
 class ConfigurationError(TubeError, ValueError):
-    """A wrong argument or option; the message says which one, what is wrong with it and what to do."""
+    """A wrong argument or option. The message says which one, what is wrong with it and what to do."""
 
     condition = "INVALID_SETTING"
 
 
 class TransportError(TubeError):
-    """No usable connection to `address` ("host:port")."""
+    """No usable connection to a server.
+
+    Attributes:
+        address: The server, as "host:port".
+    """
 
     condition = "CONNECTION_FAILED"
     retriable = True
@@ -111,7 +119,8 @@ class ProtocolError(TubeError):
 class CorruptMessage(ProtocolError):
     """A message whose payload does not match its checksum, or cannot be parsed.
 
-    `number` is its position in its pack, from 0; None if unknown.
+    Attributes:
+        number: The message's position in its pack, from 0; None if unknown.
     """
 
     condition = "CORRUPT_MESSAGE"
@@ -139,7 +148,10 @@ class ContradictoryAnswers(_OfPartition, ProtocolError):
 class RemoteError(TubeError):
     """The server answered ERROR or FATAL at the RPC level: it could not run the call.
 
-    `exception_name` is the server's Java class, `text` its message (often empty).
+    Attributes:
+        exception_name: The server's Java class.
+        text: Its message, which is often empty.
+        address: The server, as "host:port"; "" if unknown.
     """
 
     condition = "SERVER_FAILED"
@@ -154,18 +166,25 @@ class RemoteError(TubeError):
 
 
 class StandbyMaster(RemoteError):
-    """This master is a standby; send the call to another master."""
+    """This master is a standby. Send the call to another master."""
 
     condition = "MASTER_STANDBY"
     retriable = True
 
 
 class StatusError(TubeError):
-    """The server answered `code` (TErrCodeConstants) with the text `server_text`; `context` describes the call.
+    """The server answered a code other than 200.
 
-    Where known, otherwise "": `address` ("host:port") is the server, `partition` ("brokerId:topic:partitionId") and
-    `topic` are the call's subject. With `answered` false no server said so: `server_text` is the client's own text,
-    based on the master's list.
+    Attributes:
+        code: The code (TErrCodeConstants).
+        server_text: The server's text.
+        context: What the call did.
+        address: The server, as "host:port"; "" if unknown.
+        partition: The partition that the call was about, as "brokerId:topic:partitionId"; "" if unknown.
+        topic: The topic that the call was about; "" if unknown.
+
+    Args:
+        answered: False if no server said so. Then `server_text` is the client's own text, based on the master's list.
     """
 
     condition = "SERVER_REFUSED"
@@ -326,8 +345,12 @@ class UnknownGroup(TubeError):
 
 
 class BrokerFailed(TubeError):
-    """An administrative call failed at `broker` ("id:host:port"); the `__cause__` is the broker's own error. What the
-    call changed at others stays; repeating it is safe.
+    """An administrative call failed at one broker. The `__cause__` is the broker's own error.
+
+    What the call changed at other brokers stays. Repeating it is safe.
+
+    Attributes:
+        broker: The broker, as "id:host:port".
     """
 
     condition = "BROKER_CALL_FAILED"
@@ -338,11 +361,14 @@ class BrokerFailed(TubeError):
 
 
 class DataLoss(_OfPartition):
-    """Messages of a range that the broker no longer holds: expired, never flushed before a crash, or in a topic that
-    was created again.
+    """Messages of a range that the broker no longer holds.
 
-    `partition` is "brokerId:topic:partitionId"; `wanted` and `found` are index offsets, `found` is None if the
-    partition itself is gone.
+    They have expired, were never flushed before a crash, or were in a topic that was created again.
+
+    Attributes:
+        partition: The partition, as "brokerId:topic:partitionId".
+        wanted: The index offset to read from.
+        found: The index offset that the broker has instead; None if the partition itself is gone.
     """
 
     condition = "DATA_LOSS"
@@ -373,7 +399,7 @@ class NoMessageTime(_OfPartition):
 
 
 class ClientClosed(TubeError):
-    """The client is closed, or belongs to the parent process of this fork; make a new one."""
+    """The client is closed, or belongs to the parent process of this fork. Make a new one."""
 
     condition = "CLIENT_CLOSED"
 

@@ -62,12 +62,18 @@ class StoreBounds(NamedTuple):
     max_offset: int
 
     def nearest(self, offset: int) -> int:
-        """The offset within the bounds that is nearest to `offset`."""
+        """Return the offset within the bounds that is nearest to `offset`."""
         return min(max(offset, self.min_offset), self.max_offset)
 
     def rows_behind(self, position: int | None) -> int:
-        """The most messages from `position` on that the store holds for one of its partitions: they share its index.
-        None, a partition without a position, has all of them left; one past the end has none."""
+        """Return the most messages that the store can hold for one of its partitions from `position` on.
+
+        Partitions of a store share its index.
+
+        Args:
+            position: An index offset. None, a partition without a position, has all messages left. One past the end has
+                none.
+        """
         return (self.max_offset - self.nearest(position or 0)) // INDEX_ENTRY_BYTES
 
 
@@ -94,7 +100,11 @@ class PartitionKey(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PartitionKey:
-        """Parse "brokerId:topic:partitionId"; ConfigurationError for any other text."""
+        """Parse "brokerId:topic:partitionId".
+
+        Raises:
+            ConfigurationError: It is another text.
+        """
         parts = text.strip().split(":") if isinstance(text, str) else []
         if len(parts) != 3 or not (is_int32(parts[0]) and parts[1].strip() and is_int32(parts[2])):
             raise ConfigurationError(
@@ -138,7 +148,8 @@ def checked_offset(value: object, where: str) -> int:
 class OffsetRange(_Range):
     """The messages of one partition with index offsets in [start, end), both multiples of 28 bytes.
 
-    ConfigurationError for other offsets.
+    Raises:
+        ConfigurationError: An offset is another number, or the range ends before it starts.
     """
 
     __slots__ = ()
@@ -154,7 +165,7 @@ class OffsetRange(_Range):
 
     @property
     def max_messages(self) -> int:
-        """The most messages in the range; exact if the store has one partition and nothing is filtered."""
+        """The most messages in the range. Exact if the store has one partition and nothing is filtered."""
         return (self.end - self.start) // INDEX_ENTRY_BYTES
 
     def __str__(self) -> str:
@@ -182,7 +193,11 @@ class BrokerInfo(NamedTuple):
 
 
 class TopicLayout(NamedTuple):
-    """A topic's layout on one broker; `subscribable` is false while the broker takes no readers."""
+    """A topic's layout on one broker.
+
+    Attributes:
+        subscribable: False while the broker takes no readers.
+    """
 
     topic: str
     broker_id: int
@@ -191,7 +206,7 @@ class TopicLayout(NamedTuple):
     subscribable: bool = True
 
     def partitions(self) -> list[PartitionKey]:
-        """All configured partitions of the topic on this broker, in order."""
+        """Return all configured partitions of the topic on this broker, in order."""
         return [
             PartitionKey(self.broker_id, self.topic, store * MAX_STORE_PARTITIONS + n)
             for store in range(self.stores)

@@ -15,7 +15,7 @@ from tubeclient.keys import MAX_STORE_PARTITIONS, BrokerInfo, PartitionKey, Stor
 class ClusterView:
     """Brokers by id, and the layout of each topic on each broker.
 
-    Without layouts on brokers that the master does not list.
+    Layouts on brokers that the master does not list are left out.
     """
 
     brokers: Mapping[int, BrokerInfo]
@@ -49,46 +49,50 @@ class ClusterView:
         return stores
 
     def without(self, broker_ids: Collection[int]) -> ClusterView:
-        """The view without some of its brokers and their layouts."""
+        """Return the view without some of its brokers and their layouts."""
         if not broker_ids:
             return self
         left = [broker for broker in self.brokers.values() if broker.broker_id not in broker_ids]
         return replace(ClusterView.of(left, self.layouts), visit_token=self.visit_token)
 
     def partitions(self) -> list[PartitionKey]:
-        """All configured partitions, subscribable or not, sorted by broker id, topic and partition id."""
+        """Return all configured partitions, subscribable or not, sorted by broker id, topic and partition id."""
         return list(self._partitions)
 
     def stores(self) -> Mapping[StoreKey, Sequence[PartitionKey]]:
-        """The configured partitions by store, both sorted."""
+        """Return the configured partitions by store, both sorted."""
         return self._stores
 
     def layout_of(self, key: PartitionKey | StoreKey) -> TopicLayout | None:
-        """The layout of the key's topic on its broker. None if the cluster has none."""
+        """Return the layout of the key's topic on its broker, or None if the cluster has none."""
         return self._layout_by_topic.get((key.broker_id, key.topic))
 
     def has(self, key: PartitionKey) -> bool:
-        """Whether the partition is configured."""
+        """Return whether the partition is configured."""
         layout = self.layout_of(key)
         store_id, number = divmod(key.partition_id, MAX_STORE_PARTITIONS)
         return layout is not None and store_id < layout.stores and number < layout.partitions_per_store
 
     def is_away(self, key: PartitionKey) -> bool:
-        """Whether the master shows nothing of the key's topic on its broker, while other brokers have the topic.
+        """Return whether the master shows nothing of the key's topic on its broker, while other brokers have the topic.
 
         Such a broker may come back with its data. Apache's master shows brokers that are down or offline. It omits only
-        those whose configuration was deleted. A broker that is configured again is listed before its topics, since
+        those whose configuration was deleted. A broker that is configured again is listed before its topics, because
         layouts are computed only every 30 to 60 s. So the list of brokers does not show when a broker is back.
         """
         return key.topic in self._topics and self.layout_of(key) is None
 
     def is_subscribable(self, key: PartitionKey) -> bool:
-        """Whether readers may connect to the partition now."""
+        """Return whether readers may connect to the partition now."""
         layout = self.layout_of(key)
         return layout is not None and self.has(key) and layout.subscribable
 
     def broker_of(self, key: PartitionKey | StoreKey) -> BrokerInfo:
-        """The broker that holds the key. TubeError if the cluster does not list it."""
+        """Return the broker that holds the key.
+
+        Raises:
+            TubeError: The cluster does not list the broker.
+        """
         broker = self.brokers.get(key.broker_id)
         if broker is None:
             known = ", ".join(map(str, sorted(self.brokers))) or "none"

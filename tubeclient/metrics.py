@@ -36,12 +36,15 @@ def totals() -> dict[Key, tuple[float, ...]]:
 class ClientMetrics:
     """A collector for a registry of the package prometheus-client: what all clients of this process have sent and read.
 
-    It reads the clients' own counts when it is scraped, so clients that were made before it count too. Those of other
-    processes, such as Spark's tasks, are not in it. Needs the extra `metrics`.
+    It reads the clients' own counts when it is scraped. Clients that were made before it count too. Those of other
+    processes, such as Spark's tasks, do not. Needs the extra `metrics`.
 
         >>> from prometheus_client import REGISTRY, start_http_server  # doctest: +SKIP
         >>> REGISTRY.register(ClientMetrics())  # doctest: +SKIP
         >>> start_http_server(9464, addr="127.0.0.1")  # doctest: +SKIP
+
+    Raises:
+        MissingPackage: The package prometheus-client is missing.
     """
 
     def __init__(self) -> None:
@@ -49,11 +52,11 @@ class ClientMetrics:
             import prometheus_client  # noqa: F401
 
     def describe(self) -> Iterable[Family]:
-        """The metrics without values, so that a registry sees two collectors of the same names."""
+        """Return the metrics without values. A registry uses them to notice two collectors of the same names."""
         return _families({})
 
     def collect(self) -> Iterable[Family]:
-        """The metrics with their present values."""
+        """Return the metrics with their present values."""
         return _families(totals())
 
 

@@ -145,9 +145,9 @@ def checked_filters(filters: Mapping[str, Iterable[str]]) -> dict[str, frozenset
 
 
 def reader_groups_of(group: str) -> tuple[str, ...]:
-    """The default reader groups of `group`: GROUP-r0 to GROUP-r7.
+    """Return the default reader groups of `group`: GROUP-r0 to GROUP-r7.
 
-    Registering at an offset moves a group's stored position, so ranges are never read with the user's own group.
+    Registering at an offset moves a group's stored position. So ranges are never read with the user's own group.
     """
     return tuple(f"{group}-r{number}" for number in range(MAX_READER_GROUPS))
 

@@ -71,21 +71,31 @@ def _note(losses: _SuspectedLosses, of: WantedRange, pack: Pack) -> None:
 
 
 class RangeReader(ProcessBound):
-    """Reads ranges, each under the first of `reader_groups` in which its partition is free. So as many readers as there
-    are groups may have one partition at once. Others wait for their turn, at most ten minutes.
+    """Reads ranges, each under the first of `reader_groups` in which its partition is free.
 
-    The same range always gives the same messages in the same order. With `fail_on_data_loss` false, what the broker no
-    longer holds is skipped and listed in `losses`; else it is a DataLoss. With `bad_messages` "keep", messages that do
-    not match their checksums or cannot be parsed are in their pack's `bad`; else they are a CorruptMessage. Some
-    brokers check `visit_token`, the master's token from `GroupMembership` or `ClusterView`, which may be some minutes
-    old. `store_sizes` says how many partitions each store has, by broker id and topic; the master is asked for those
-    that are missing. One reader is used by one thread. Close it, or use it as a context manager.
+    As many readers as there are groups may have one partition at once. Others wait for their turn, at most ten minutes.
+
+    The same range always gives the same messages in the same order. One thread uses a reader. Close it, or use it as a
+    context manager.
 
         >>> broker = fetch_view(settings, ["clicks"], reader_groups_of("clicks_etl")).brokers[1]
         >>> with RangeReader(settings, reader_groups_of("clicks_etl")) as reader:
         ...     for pack in reader.read(broker, OffsetRange(PartitionKey(1, "clicks", 0), 0, 28)):
         ...         print(len(pack))
         1
+
+    Args:
+        fail_on_data_loss: If false, what the broker no longer holds is skipped and listed in `losses`. Otherwise it is
+            a DataLoss.
+        bad_messages: With "keep", messages that do not match their checksums or cannot be parsed are in their pack's
+            `bad`. Otherwise they are a CorruptMessage.
+        visit_token: The master's token from `GroupMembership` or `ClusterView`, which some brokers check. It may be
+            some minutes old.
+        store_sizes: How many partitions each store has, by broker id and topic. The master is asked for those that are
+            missing.
+
+    Raises:
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -118,11 +128,19 @@ class RangeReader(ProcessBound):
     def read(
         self, broker: BrokerInfo, offset_range: OffsetRange, filters: frozenset[str] = frozenset()
     ) -> Generator[Pack, None, None]:
-        """Yield the range's packs, in order and without gaps. Raises DataLoss, ContradictoryAnswers, DeadlineExceeded
-        or the StatusError of a refusal.
+        """Yield the range's packs, in order and without gaps.
 
-        With `filters`, brokers compare only a 32-bit hash of tags, so the result may have messages of other tags with
-        the same hash.
+        Args:
+            filters: Tags to filter by. Brokers compare only a 32-bit hash of tags, so messages of other tags with the
+                same hash may be among the result.
+
+        Raises:
+            DataLoss: The broker no longer holds messages of the range, and `fail_on_data_loss` is true.
+            ContradictoryAnswers: The broker's answers do not fit each other or their offsets.
+            CorruptMessage: A message is damaged, and bad messages are not kept.
+            DeadlineExceeded: The broker made no progress in time.
+            StatusError: The broker refuses.
+            ClientClosed: The reader is closed.
         """
         with contextlib.closing(self.read_all([WantedRange(broker, offset_range, filters)])) as found:
             for _, pack in found:
@@ -130,9 +148,14 @@ class RangeReader(ProcessBound):
                     yield pack
 
     def read_all(self, wanted: Sequence[WantedRange]) -> Generator[tuple[int, Pack | None], None, None]:
-        """Yield (number, pack) of all these ranges, and (number, None) at the end of each. They are read one after the
-        other, in the order of their partitions. Raises as `read` does. Messages that expired without notice raise a
-        DataLoss at the end.
+        """Read ranges one after the other, in the order of their partitions.
+
+        Yields:
+            The number of a range in `wanted` and a pack of it. At the end of each range, its number and None.
+
+        Raises:
+            DataLoss: As in `read`. Messages that expired without notice raise it at the end.
+            TubeError: As in `read`.
         """
         self._check_open()
         for one in wanted:
@@ -224,7 +247,11 @@ class RangeReader(ProcessBound):
         _log.warning("lost and skipped: %s", lost)
 
     def has_partition(self, broker: BrokerInfo, partition: PartitionKey) -> bool:
-        """Whether the broker has that partition now. Raises as `read` does if it gives no answer."""
+        """Return whether the broker has that partition now.
+
+        Raises:
+            TubeError: The broker gives no answer; see `read`.
+        """
         self._check_open()
         checked_kind(broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
         nothing = OffsetRange(checked_partition(partition), 0, 0)
@@ -261,6 +288,7 @@ class RangeReader(ProcessBound):
 
     def close(self) -> None:
         """Have reads raise ClientClosed from now on. Another thread may call it: a read that waits then ends at once.
+
         Connections stay in the process's pool for the next reader.
         """
         if not self.inherited:

@@ -17,8 +17,10 @@ class TlsSettings:
     """TLS for all connections to masters and brokers. All files are PEM; they are read for each new connection.
 
     Masters and brokers have separate ports for TLS (by default 8716 and 8124). A master names brokers' TLS ports to
-    clients that use TLS. Web ports have no TLS: those calls are not encrypted, and they carry no credentials. Raises
-    ConfigurationError for parts that do not fit together.
+    clients that use TLS. Web ports have no TLS: those calls are not encrypted, and they carry no credentials.
+
+    Raises:
+        ConfigurationError: The parts do not fit together.
     """
 
     ca_file: str | None = None
@@ -52,25 +54,39 @@ class TlsSettings:
 
     @property
     def has_key_password(self) -> bool:
-        """Whether a password for the key is given. ConfigurationError if several are."""
+        """Whether a password for the key is given.
+
+        Raises:
+            ConfigurationError: Several are given.
+        """
         return check_password_sources("key_password", self.key_password, self.key_password_file, self.key_password_env)
 
     def read_key_password(self) -> str:
-        """Return the key's password as it is now. ConfigurationError if its source gives none."""
+        """Return the key's password as it is now.
+
+        Raises:
+            ConfigurationError: Its source gives none.
+        """
         return read_password("key_password", self.key_password, self.key_password_file, self.key_password_env)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user, and where the password comes from: `password`, `password_file` (UTF-8; a line end is not part of it) or
-    `password_env` (the name of an environment variable).
+    """A user, and where the password comes from.
 
     File and variable are read when a request is signed, so a new password counts at once, and a pickle of this holds no
-    secret. The password is in no `repr` and no error. Raises ConfigurationError if no source or several are given, or
-    if TubeMQ cannot carry the user's name.
+    secret. The password is in no `repr` and no error.
 
         >>> Credentials("alice", password="secret")
         Credentials(user='alice', password_file=None, password_env=None)
+
+    Args:
+        password: The password itself.
+        password_file: A file with the password, in UTF-8. A line end is not part of it.
+        password_env: The name of an environment variable with the password.
+
+    Raises:
+        ConfigurationError: No source or several are given, or TubeMQ cannot carry the user's name.
     """
 
     user: str
@@ -87,7 +103,11 @@ class Credentials:
             raise ConfigurationError(f"no password for user {self.user}; give password, password_file or password_env")
 
     def read_password(self) -> str:
-        """Return the password as it is now. ConfigurationError if file or variable give none."""
+        """Return the password as it is now.
+
+        Raises:
+            ConfigurationError: File or variable give none.
+        """
         return read_password("password", self.password, self.password_file, self.password_env)
 
 
@@ -99,11 +119,21 @@ _ADDRESS = re.compile(rf"({_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::([0-
 def parse_master_servers(
     text: str, *, tls: bool = False, setting: str = "master_servers", user_setting: str = "credentials"
 ) -> tuple[str, ...]:
-    """Read "host:port,host:port". Without a port it is the masters' default, 8715, or 8716 over TLS. Errors name the
-    `setting`, and that of a user.
+    """Read "host:port,host:port".
 
         >>> parse_master_servers("10.0.0.1:8715,10.0.0.2")
         ('10.0.0.1:8715', '10.0.0.2:8715')
+
+    Args:
+        tls: Whether the port of an address without one is 8716, and not 8715.
+        setting: The name of the setting in errors.
+        user_setting: The name of the setting of a user in errors.
+
+    Returns:
+        The addresses with their ports, each once.
+
+    Raises:
+        ConfigurationError: The text has no address, something that is not host:port, or an @.
     """
     return _addresses([checked_kind(text, str, setting, '"10.0.0.1:8715"')], tls, setting, user_setting)
 
@@ -129,7 +159,11 @@ def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str)
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Where the masters are, and the time limits of calls. ConfigurationError for values that cannot be."""
+    """Where the masters are, and the time limits of calls.
+
+    Raises:
+        ConfigurationError: A value cannot be.
+    """
 
     master_servers: Sequence[str]
     """ "host:port" of every master of the cluster, active and standby: a text with commas between, or a sequence.

@@ -40,7 +40,11 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic, the same on every broker: `stores` stores of `partitions` partitions each."""
+    """A topic, the same on every broker: `stores` stores of `partitions` partitions each.
+
+    Raises:
+        ConfigurationError: The name or a number is wrong.
+    """
 
     name: str
     stores: int = 1
@@ -61,7 +65,11 @@ class TopicConfig:
 
     @classmethod
     def parse(cls, text: str) -> TopicConfig:
-        """Read "name", "name:stores" or "name:stores:partitions"."""
+        """Read "name", "name:stores" or "name:stores:partitions".
+
+        Raises:
+            ConfigurationError: It is another text, or cannot be.
+        """
         name, *numbers = text.split(":")
         if len(numbers) > 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
             raise ConfigurationError(f"{text!r} is not a topic; write name:stores:partitions, such as flights:2:4")

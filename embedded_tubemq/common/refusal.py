@@ -114,7 +114,7 @@ class ConnectionFault(Enum):
 class Faults:
     """The switches of one server, the master or a broker.
 
-    Plain attributes hold until they change; methods arm a fault for the next calls of one method. Tests change them
+    Plain attributes hold until they change. Methods arm a fault for the next calls of one method. Tests change them
     from their own thread: every change is one assignment or one append.
     """
 
@@ -155,16 +155,16 @@ class Faults:
         queue.append(fault)
 
     def touch_sends(self) -> bool:
-        """For the brokers: whether a fault waits for the next message, or for its answer."""
+        """Return whether a fault waits for the next message, or for its answer. For the brokers."""
         armed = self._forced.get(Method.SEND_MESSAGE) or self._connection.get(Method.SEND_MESSAGE)
         return bool(armed or self.stop_writing or self.answer_delay_ms)
 
     def refuse_if_forced(self, method: Method) -> None:
-        """For the servers: raises the refusal armed for this call."""
+        """Raise the refusal that is armed for this call, if any. For the servers."""
         if queue := self._forced.get(method):
             raise queue.popleft()
 
     def take_connection_fault(self, method: Method) -> ConnectionFault | None:
-        """For the servers: the connection fault armed for this call."""
+        """Return the connection fault that is armed for this call, if any. For the servers."""
         queue = self._connection.get(method)
         return queue.popleft() if queue else None

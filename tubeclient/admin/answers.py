@@ -109,16 +109,16 @@ class BrokerState:
 
     @property
     def web_address(self) -> str:
-        """ "host:port" of its HTTP interface."""
+        """The broker's HTTP interface as "host:port"."""
         return joined_address(self.info.host, self.web_port)
 
     @property
     def is_in_service(self) -> bool:
-        """Whether it is online for readers or producers; it may not be running."""
+        """Whether the broker is online for readers or producers. It may not be running."""
         return self.manage_status in ("online", "only-read", "only-write")
 
     def is_at(self, broker: BrokerInfo) -> bool:
-        """Whether it is the broker at that address. Over TLS, masters name the TLS port to clients."""
+        """Return whether this is the broker at that address. Over TLS, masters name the TLS port to clients."""
         info = self.info
         return info[:2] == broker[:2] and broker.port in (info.port, self.tls_port)
 
@@ -167,14 +167,18 @@ class TopicOnBroker:
 
 @dataclass(frozen=True, slots=True)
 class DeployedTopic:
-    """A topic and its brokers, sorted by id. `max_message_bytes` counts a payload with its attributes."""
+    """A topic and its brokers, sorted by id.
+
+    Attributes:
+        max_message_bytes: The size limit of a message's payload with its attributes.
+    """
 
     name: str
     max_message_bytes: int
     on_brokers: tuple[TopicOnBroker, ...]
 
     def partitions(self) -> list[PartitionKey]:
-        """All its partitions, sorted."""
+        """Return all partitions of the topic, sorted."""
         return sorted(key for deployed in self.on_brokers for key in deployed.layout.partitions())
 
 
@@ -225,7 +229,12 @@ def to_groups(answer: Any) -> list[GroupSummary]:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A client of a group; `source_count` and `node_id` are None if it was started without them."""
+    """A client of a group.
+
+    Attributes:
+        source_count: None if the client was started without it.
+        node_id: None if the client was started without it.
+    """
 
     client_id: str
     host: str
@@ -238,9 +247,12 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDetail:
-    """A group at the master. `filters` maps topics to filter tags; topics without a filter are missing.
+    """A group at the master.
 
-    Without members, topics and filters are empty: the master forgets a group with its last client.
+    Without members, topics and filters are empty, because the master forgets a group with its last client.
+
+    Attributes:
+        filters: Filter tags by topic. Topics without a filter are missing.
     """
 
     name: str
@@ -309,7 +321,7 @@ def to_files(answer: Any, broker_id: int) -> dict[StoreKey, StoreFiles]:
 
 
 class PartitionPosition(NamedTuple):
-    """A group's position in one partition; all three are bytes of the index."""
+    """A group's position in one partition. All three numbers are bytes of the index."""
 
     partition: PartitionKey
     committed: int
@@ -320,13 +332,13 @@ class PartitionPosition(NamedTuple):
 
     @property
     def rows_behind(self) -> int:
-        """The most rows that are left; exact if the store has one partition and nothing is filtered."""
+        """The most rows that are left. Exact if the store has one partition and nothing is filtered."""
         return max(0, self.end - self.committed) // INDEX_ENTRY_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """The positions of a group, sorted by partition; without partitions that never had one."""
+    """The positions of a group, sorted by partition. Partitions that never had a position are missing."""
 
     group: str
     positions: tuple[PartitionPosition, ...]
@@ -338,14 +350,17 @@ class GroupOffsets:
 
     @property
     def rows_behind(self) -> int:
-        """The most rows that are left in these partitions; a shared store counts once."""
+        """The most rows that are left in these partitions. A shared store counts once."""
         ends = {position.partition: position.end for position in self.positions}
         return rows_behind(ends, self.committed)
 
     @property
     def beyond_end(self) -> tuple[PartitionKey, ...]:
-        """Partitions whose position lies beyond their store's end, so that nothing is known of what is left: the topic
-        was made anew, or the broker lost its newest messages."""
+        """The partitions whose position is past their store's end.
+
+        What is left in them is unknown. Either the topic was deleted and created again, or the broker lost its newest
+        messages.
+        """
         return tuple(position.partition for position in self.positions if position.committed > position.end)
 
 

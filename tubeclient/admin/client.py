@@ -36,13 +36,23 @@ _USER: Final = "tubeclient"
 class Admin:
     """The web calls of a cluster's masters and brokers. It holds no connection and is thread-safe.
 
-    A method queries one master and, for positions or bounds, every broker in service. Methods raise RemoteError if a
-    master refuses, TransportError if none answers, ProtocolError for answers that are not TubeMQ's, ConfigurationError
-    for wrong arguments, and BrokerFailed if a broker refuses or does not answer: what other brokers were told stays,
-    and repeating the call is safe.
+    A method queries one master and, for positions or bounds, every broker in service. If one broker fails, what other
+    brokers changed stays, and repeating the call is safe.
 
-    Changes of the master's configuration need its confModAuthToken: give `modify_token`, or `modify_token_file` or
-    `modify_token_env`, which are read when needed. Brokers need no token.
+    Changes of the master's configuration need its confModAuthToken. Give it, or a file or environment variable with it,
+    which are read when needed. Brokers need no token.
+
+    Args:
+        modify_token: The confModAuthToken of master.ini.
+        modify_token_file: A file with the token.
+        modify_token_env: The name of an environment variable with the token.
+
+    Raises:
+        RemoteError: A master refuses.
+        TransportError: No master answers.
+        ProtocolError: An answer is not TubeMQ's.
+        BrokerFailed: A broker refuses or does not answer.
+        ConfigurationError: An argument is wrong.
     """
 
     def __init__(
@@ -61,38 +71,44 @@ class Admin:
     # What there is
 
     def brokers(self) -> list[BrokerState]:
-        """All brokers in the master's configuration, sorted by id, running or not."""
+        """Return all brokers in the master's configuration, sorted by id, running or not."""
         return self._masters.brokers()
 
     def topics(self, names: Iterable[str] = ()) -> list[DeployedTopic]:
-        """These topics, or all but TubeMQ's own; sorted by name. Topics that are not deployed are left out."""
+        """Return these topics, or all but TubeMQ's own, sorted by name. Topics that are not deployed are left out."""
         wanted = topic_names(names)
         return [topic for topic in self._masters.topics(wanted) if wanted or topic.name not in _OWN_TOPICS]
 
     def topic_names(self) -> list[str]:
-        """The names of all deployed topics but TubeMQ's own, sorted."""
+        """Return the names of all deployed topics but TubeMQ's own, sorted."""
         return [topic.name for topic in self.topics()]
 
     def groups(self) -> list[GroupSummary]:
-        """The consumer groups with clients online, sorted by name."""
+        """Return the consumer groups with clients online, sorted by name."""
         return self._masters.ask("admin_query_sub_info", to_groups)
 
     def stored_groups(self) -> list[str]:
-        """The consumer groups of which a broker in service keeps positions, with clients online or not; sorted. A new
-        group shows up to 5 s late."""
+        """Return the consumer groups that have positions at a broker in service, sorted.
+
+        Their clients need not be online. A new group shows up to 5 s late.
+        """
         found = self._each(self._view(), "reports its groups", lambda _, web, on: web.groups())
         return sorted(frozenset().union(*found))
 
     def group(self, name: str) -> GroupDetail:
-        """One group with its clients and their partitions. A group that the master does not know has no members."""
+        """Return one group with its clients and their partitions. An unknown group has no members."""
         return self._masters.ask("admin_query_consume_group_detail", to_group, groupName=group_name(name))
 
     # Offsets
 
     def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
-        """The bounds of all stores of these topics, or of all topics, as their indexes have them. Brokers may have
-        dropped the data of the first entries, which `OffsetLookup.bounds` leaves out. ConfigurationError for a topic
-        that is not deployed."""
+        """Return the bounds of all stores of these topics, or of all topics, as their indexes have them.
+
+        The data of the first entries may be gone already. `OffsetLookup.bounds` leaves those entries out.
+
+        Raises:
+            ConfigurationError: A topic is not deployed.
+        """
         view = self._view(self._deployed(topics))
         stores = view.stores()
 
@@ -103,9 +119,12 @@ class Admin:
         return {store: one.index_bounds for of_broker in found for store, one in sorted(of_broker.items())}
 
     def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
-        """The positions of a group in these topics, or in all. UnknownGroup if no broker has any.
+        """Return the positions of a group in these topics, or in all.
 
         A group's first position shows up to 5 s late, after the broker has saved it.
+
+        Raises:
+            UnknownGroup: No broker has a position of the group.
         """
         name, wanted, view = group_name(group), topic_names(topics), self._view()
         what = f"reports the position of group {name}"
@@ -120,10 +139,16 @@ class Admin:
         return GroupOffsets(name, tuple(sorted(found)))
 
     def set_offsets(self, group: str, offsets: Mapping[PartitionKey, int]) -> None:
-        """Set the positions of a group in these partitions, which must exist.
+        """Set the positions of a group in these partitions.
 
-        Running clients continue there with their next fetch; what they have in flight is dropped. An offset (a multiple
-        of 28 bytes) before a store's first one becomes the first one, one after the last is an error.
+        Running clients continue there with their next fetch. What they have in flight is dropped.
+
+        Args:
+            offsets: Index offsets, multiples of 28 bytes. One before a store's first offset becomes the first one.
+
+        Raises:
+            ConfigurationError: No offsets are given, or a topic or partition does not exist.
+            BrokerFailed: An offset is after a store's last one, or the broker fails otherwise.
         """
         name = group_name(group)
         if not checked_partitions(offsets, "offsets"):
@@ -141,9 +166,11 @@ class Admin:
     # The master's configuration
 
     def create_topic(self, name: str, *, stores: int = 1, partitions_per_store: int = 1) -> None:
-        """Deploy a topic on all brokers in service. Clients can use it once `topics` shows it as loaded; Apache's
-        brokers take up to 35 s, and up to 80 s if they are still loading an earlier change: the master begins anew
-        after it (BrokerRunStatusInfo). Needs the modify token."""
+        """Deploy a topic on all brokers in service. Needs the modify token.
+
+        Clients can use the topic once `topics` shows it as loaded. Apache's brokers take up to 35 s. They take up to 80
+        s if they are still loading an earlier change, because the master begins anew after it (BrokerRunStatusInfo).
+        """
         new = new_topic_name(name)
         broker_ids = ",".join(map(str, self._view().brokers))
         self._modify(
@@ -157,8 +184,15 @@ class Admin:
         self._modify("admin_reload_broker_configure", brokerId=broker_ids, modifyUser=_USER)
 
     def alter_topic(self, name: str, *, stores: int | None = None, partitions_per_store: int | None = None) -> None:
-        """Change a topic on all its brokers; what is None stays. Takes effect as `create_topic` does. Needs the modify
-        token."""
+        """Change a topic on all its brokers. Needs the modify token. Takes effect as `create_topic` does.
+
+        Args:
+            stores: The new number of stores per broker; None leaves it as it is.
+            partitions_per_store: The new number; None leaves it as it is.
+
+        Raises:
+            ConfigurationError: The topic is not deployed, or nothing is to be changed.
+        """
         [topic] = self._deployed([name])
         wanted = {"numTopicStores": stores, "numPartitions": partitions_per_store}
         changes = {field: str(value) for field, value in wanted.items() if value is not None}

@@ -50,9 +50,16 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
 def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints: Hints = NO_HINTS) -> Assignment:
     """Assign partitions, given in any order, to nodes 0 to sourceCount - 1.
 
-    `strategy` is a name from STRATEGIES, or "package.module:function" for a user's own. Each partition must have one
-    node. ConfigurationError for a strategy that cannot be found, lacks a hint, fails, or omits
-    a partition.
+    Args:
+        strategy: A name from `STRATEGIES`, or "package.module:function" for a function of yours.
+        hints: What the strategy needs besides the partitions.
+
+    Returns:
+        A sorted list of partitions for each node. Each partition has one node.
+
+    Raises:
+        ConfigurationError: `source_count` is below 1. Or the strategy cannot be found, lacks a hint, fails, omits a
+            partition, or gives one to two nodes.
     """
     chosen = strategy_named(strategy)
     if source_count < 1:
@@ -69,11 +76,14 @@ def assign(strategy: str, keys: Iterable[PartitionKey], source_count: int, hints
 
 
 def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) -> None:
-    """Refuse what is wrong for any partitions: an unknown strategy, a missing hint, a sourceCount below 1.
+    """Check what can be checked without partitions: the strategy's name, its hints and the sourceCount.
 
     >>> check_strategy("modulo", 0)
     Traceback (most recent call last):
     tubeclient.errors.ConfigurationError: sourceCount must be 1 or more, not 0
+
+    Raises:
+        ConfigurationError: The strategy is unknown or lacks a hint, or `source_count` is below 1.
     """
     strategy_named(strategy)
     if strategy in STRATEGIES:
@@ -81,7 +91,7 @@ def check_strategy(strategy: str, source_count: int, hints: Hints = NO_HINTS) ->
 
 
 def goes_by_previous(strategy: str) -> bool:
-    """Whether `Hints.previous` may make a difference. A user's own strategy may use all hints.
+    """Return whether `Hints.previous` may make a difference. A strategy of yours may use all hints.
 
     >>> goes_by_previous("modulo")
     False
@@ -90,7 +100,7 @@ def goes_by_previous(strategy: str) -> bool:
 
 
 def goes_by_lag(strategy: str) -> bool:
-    """Whether `Hints.lag` may make a difference.
+    """Return whether `Hints.lag` may make a difference. A strategy of yours may use all hints.
 
     >>> goes_by_lag("backlog")
     True
@@ -99,10 +109,13 @@ def goes_by_lag(strategy: str) -> bool:
 
 
 def strategy_named(strategy: str) -> Strategy:
-    """The function of that name; imports the module of a user's own. ConfigurationError if there is none.
+    """Return the function of that name. For a strategy of yours, import its module.
 
     >>> len(strategy_named("modulo")([PartitionKey(1, "clicks", 0)], 2, Hints()))
     2
+
+    Raises:
+        ConfigurationError: There is none, or its module cannot be imported.
     """
     if strategy in STRATEGIES:
         return STRATEGIES[strategy]
@@ -142,7 +155,7 @@ def _check(strategy: str, keys: Sequence[PartitionKey], source_count: int, assig
 
 
 def node_of(assignment: Assignment) -> dict[PartitionKey, int]:
-    """The node id of each partition, as in `Hints.previous` and `Hints.plan`.
+    """Return the node id of each partition, as in `Hints.previous` and `Hints.plan`.
 
     >>> node_of([[PartitionKey(1, "clicks", 0)]])
     {PartitionKey(broker_id=1, topic='clicks', partition_id=0): 0}

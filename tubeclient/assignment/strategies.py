@@ -23,7 +23,11 @@ Assignment = list[list[PartitionKey]]
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """Data that some strategies use, the same on every node of the group; other strategies ignore it."""
+    """Data that some strategies use, the same on every node of the group. Other strategies ignore it.
+
+    Raises:
+        ConfigurationError: `virtual_nodes` is below 1.
+    """
 
     previous: Mapping[PartitionKey, int] | None = None
     """The former node id of each partition. Empty at a group's first start."""
@@ -45,7 +49,11 @@ class Hints:
             raise ConfigurationError(f"virtual_nodes must be 1 or more, not {self.virtual_nodes}")
 
     def names(self, source_count: int) -> list[str]:
-        """The name of each node; ConfigurationError unless `node_names` has a distinct name for each."""
+        """Return the name of each node.
+
+        Raises:
+            ConfigurationError: `node_names` does not have a distinct name for each node.
+        """
         if self.node_names is None:
             return [str(node) for node in range(source_count)]
         names = list(self.node_names)

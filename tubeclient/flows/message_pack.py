@@ -40,8 +40,10 @@ class MessagePack:
 
     @property
     def bad(self) -> dict[int, str]:
-        """With `bad_messages="keep"` the numbers of bad messages in the pack, from 0, and why each is bad. Else
-        empty."""
+        """The numbers of bad messages in the pack, from 0, and why each is bad. Else empty.
+
+        Bad messages are in a pack only with `bad_messages="keep"`.
+        """
         return {} if self.damaged is None else {**self.damaged, **bad_attributes(self.columns)}
 
     @property
@@ -51,8 +53,11 @@ class MessagePack:
 
     @property
     def bodies(self) -> list[bytes]:
-        """The producers' data; of a bad message its payload. CorruptMessage if attributes cannot be told from a body,
-        and bad messages are not kept."""
+        """The producers' data; for a bad message, its payload.
+
+        Raises:
+            CorruptMessage: Attributes cannot be told from a body, and bad messages are not kept.
+        """
         bad = self.bad
         return bodies_of(as_they_came(self.columns, bad) if bad else self.columns)
 
@@ -64,9 +69,13 @@ class MessagePack:
     def records(self, decoder: RecordDecoder | None = None) -> Iterator[tuple[Message, list[Record]]]:
         """Yield each message with the records that InLong packed into it. Needs the extra `inlong`.
 
-        `decoder` says what messages hold, and how large they may get. Without one, each is a pack. With
-        `bad_messages="keep"` a message that cannot be unpacked has a `bad_reason` and no records; else it is a
-        CorruptMessage.
+        With `bad_messages="keep"`, a message that cannot be unpacked has a `bad_reason` and no records.
+
+        Args:
+            decoder: What messages hold, and how large they may get. Without one, each is a pack.
+
+        Raises:
+            CorruptMessage: A message cannot be unpacked, and bad messages are not kept.
         """
         from tubeclient.inlong.records import records_of_messages
 
@@ -182,7 +191,7 @@ def counted_place(partition: PartitionKey, start: int, end: int, messages: int, 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a partition has been read; index offsets (28 bytes per message of its store)."""
+    """How far a partition has been read. Numbers are index offsets (28 bytes per message of its store)."""
 
     confirmed: int
     """Where the group continues after a restart: everything before it was confirmed."""
@@ -196,7 +205,7 @@ class Position:
 
 
 class Delivery(MessagePack):
-    """A pack of messages of one partition, in order; confirm it when they are processed.
+    """A pack of messages of one partition, in order. Confirm it when they are processed.
 
     Iterating gives `Message` objects. `bodies` and `message_ids` are columns, which are faster.
     """
@@ -233,7 +242,7 @@ class Delivery(MessagePack):
         partitions share the store, if messages are filtered, or if some may have expired."""
 
     def received(self) -> Iterator[ReceivedMessage]:
-        """Its messages, each with where it came from."""
+        """Yield the messages, each with where it came from."""
         for number, message in enumerate(self):
             offset = self.start + number * INDEX_ENTRY_BYTES if self.counted else None
             yield ReceivedMessage(message, self, offset)
@@ -256,5 +265,5 @@ class ReceivedMessage(Message):
 
     @property
     def partition(self) -> PartitionKey:
-        """Where it was stored."""
+        """The partition where the message was stored."""
         return self.delivery.partition

@@ -38,16 +38,26 @@ class Origin(NamedTuple):
 
     @classmethod
     def of_message(cls, message: Mapping[str, str]) -> Origin:
-        """Parse the attributes of a message whose body is the record. CorruptMessage: its time is not a number."""
+        """Parse the attributes of a message whose body is the record.
+
+        Raises:
+            CorruptMessage: The time is not a number.
+        """
         time = message.get(_MESSAGE_TIME)
         time_ms = None if time is None else _read_millis(time, _MESSAGE_TIME)
         return cls(message.get(MESSAGE_GROUP_ID), message.get(MESSAGE_STREAM_ID), time_ms)
 
     @classmethod
     def of(cls, attributes: Mapping[str, str], message: Mapping[str, str], zone: tzinfo) -> Origin:
-        """Parse the attributes of a record; missing groupId and streamId come from those of its message.
+        """Parse the attributes of a record.
 
-        `zone` is the time zone of times written as text. CorruptMessage: a name is missing, or a time cannot be parsed.
+        Args:
+            attributes: The attributes of the record.
+            message: The attributes of its message, which give a missing groupId and streamId.
+            zone: The time zone of times written as text.
+
+        Raises:
+            CorruptMessage: A name is missing, or a time cannot be parsed.
         """
         group_id = attributes.get(GROUP_ID, message.get(MESSAGE_GROUP_ID))
         stream_id = attributes.get(STREAM_ID, message.get(MESSAGE_STREAM_ID))

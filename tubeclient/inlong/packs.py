@@ -73,7 +73,10 @@ _COMPRESSIONS: Final = {"0": "", "NONE": "", "1": "gzip", "INLONG_GZ": "gzip", "
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest unpacked size of one message. More is a CorruptMessage, raised before memory is allocated."""
+    """The largest unpacked size of one message.
+
+    A larger message is a CorruptMessage, raised before memory is allocated.
+    """
 
     max_bytes: int = 64 << 20
     max_records: int = 1_000_000
@@ -82,7 +85,7 @@ class Limits:
     character counts as a byte, and takes up to four, of the 2 GiB that a column may have."""
 
     def less(self, count: int, records: int) -> Limits:
-        """The limits that are left after a block of `count` bytes with so many records."""
+        """Return the limits that are left after a block of `count` bytes with `records` records."""
         return replace(self, max_bytes=self.max_bytes - count, max_records=self.max_records - records)
 
 
@@ -278,17 +281,25 @@ def _unpack_gzip(block: bytes, limits: Limits) -> bytes:
 
 
 class RecordGroup(NamedTuple):
-    """Records that share attributes; `groupId`, `streamId` and `dt` (ms) should be among these."""
+    """Records that share attributes.
+
+    Attributes:
+        attributes: They should include `groupId`, `streamId` and `dt` (ms).
+    """
 
     attributes: Mapping[str, str]
     records: Sequence[bytes]
 
 
 def encode_pack(groups: Sequence[RecordGroup], *, made_ms: int | datetime, snappy: bool = True) -> bytes:
-    """Return an InLongMsg of version 1 with these groups, as DataProxy sends them. `made_ms` is in milliseconds since
-    1970, or a datetime with a zone.
+    """Return an InLongMsg of version 1 with these groups, as DataProxy sends them.
 
-    ConfigurationError: attributes cannot be written, or are too long; the datetime has no zone.
+    Args:
+        made_ms: Milliseconds since 1970, or a datetime with a zone.
+        snappy: Whether to compress the records.
+
+    Raises:
+        ConfigurationError: Attributes cannot be written or are too long, or the datetime has no zone.
     """
     magic = bytes([MAGIC, 1])
     parts = [magic, HEADS[1].pack(moment_ms(made_ms, "made_ms"), len(groups))]

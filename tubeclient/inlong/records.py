@@ -87,7 +87,7 @@ class RecordColumns(NamedTuple):
 
     @classmethod
     def of(cls, messages: Sequence[tuple[int, list[Segment]]], bad: list[BadMessage]) -> RecordColumns:
-        """The records of messages, each with its number."""
+        """Make columns of messages, each with its number and segments."""
         rows = [
             (number, index, *segment.origin, body, segment.attributes)
             for number, segments in messages
@@ -100,7 +100,7 @@ class RecordColumns(NamedTuple):
 
     @classmethod
     def of_core(cls, records: pa.RecordBatch, segments: pa.RecordBatch, bad: list[BadMessage]) -> RecordColumns:
-        """What the core's `take_records` gives."""
+        """Make columns of what the compiled core gives."""
         numbers, indexes, of_segment, bodies = records.columns
         *common, maps = segments.columns
         each = [one.take(of_segment) for one in common]
@@ -108,14 +108,19 @@ class RecordColumns(NamedTuple):
 
 
 class RecordDecoder:
-    """Parses messages. `zone` is the time zone of data times written as text (attribute `t`).
-
-    With the payload "auto" a message is InLong's if it names its wrapping as DataProxy does, or has InLongMsg's magic;
-    all others are single records. With "inlong" one without a named wrapping is an InLongMsg, as in InLong's sort SDK.
+    """Parses messages.
 
         >>> pack = encode_pack([RecordGroup({"groupId": "g", "streamId": "s"}, [b"one", b"two"])], made_ms=0)
         >>> [columns.bodies.to_pylist() for columns in RecordDecoder().decode([pack], [{}])]
         [[b'one', b'two']]
+
+    Args:
+        payload: With "auto" a message is InLong's if it names its wrapping as DataProxy does, or has InLongMsg's magic.
+            All others are single records. With "inlong" a message without a named wrapping is an InLongMsg, as in
+            InLong's sort SDK.
+        zone: The time zone of data times written as text (attribute `t`).
+        limits: The largest unpacked size of one message; by default `Limits()`.
+        batch_bytes: About how many bytes of columns `decode` yields at a time.
     """
 
     def __init__(
@@ -137,10 +142,16 @@ class RecordDecoder:
         attributes: Sequence[Mapping[str, str]],
         repeated_bytes: Sequence[int] | None = None,
     ) -> Iterator[RecordColumns]:
-        """Yield the records of messages, in order, about `batch_bytes` of columns at a time.
+        """Yield the records of messages, in order.
 
-        `attributes` are those of the messages, `repeated_bytes` what the caller repeats of each for each of its
-        records. A message that cannot be parsed gives no record and is in `bad`; a message is never split.
+        A message is never split. A message that cannot be parsed gives no record and is in `bad`.
+
+        Args:
+            attributes: The attributes of each message.
+            repeated_bytes: How many bytes of each message the caller repeats in each of its records.
+
+        Yields:
+            About `batch_bytes` of columns at a time.
         """
         repeated = repeat(0, len(bodies)) if repeated_bytes is None else repeated_bytes
         messages = list(zip(bodies, attributes, repeated, strict=True))
@@ -191,7 +202,11 @@ class RecordDecoder:
             yield RecordColumns.of(good, bad)
 
     def records(self, body: bytes, attributes: Mapping[str, str]) -> list[Record]:
-        """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
+        """Return the records of one message with these attributes.
+
+        Raises:
+            CorruptMessage: The message cannot be parsed.
+        """
         segments, _ = self._segments_of(body, attributes, 0)
         each = ((record, segment) for segment in segments for record in segment.bodies)
         return [
@@ -235,7 +250,14 @@ class RecordDecoder:
 
 
 def records_of(body: bytes, attributes: Mapping[str, str], decoder: RecordDecoder | None = None) -> list[Record]:
-    """Return the records of one message with these attributes. CorruptMessage: it cannot be parsed."""
+    """Return the records of one message with these attributes.
+
+    Args:
+        decoder: What messages hold; by default `RecordDecoder()`.
+
+    Raises:
+        CorruptMessage: The message cannot be parsed.
+    """
     return (decoder or RecordDecoder()).records(body, attributes)
 
 

@@ -64,8 +64,9 @@ class OffsetSnapshot(NamedTuple):
 
 
 class OffsetLookup(ProcessBound):
-    """Looks up the bounds of stores, the positions of groups and the offsets of times. Keeps its connections between
-    calls. A damaged message ends a search by time with a CorruptMessage.
+    """Looks up the bounds of stores, the positions of groups and the offsets of times.
+
+    It keeps its connections between calls. Close it, or use it as a context manager.
     """
 
     def __init__(self, settings: ClientSettings, reader_groups: Sequence[str]) -> None:
@@ -88,8 +89,12 @@ class OffsetLookup(ProcessBound):
         """By broker id, of those that answered the last time, for one address: another broker may be at another one."""
 
     def bounds(self, view: ClusterView) -> dict[StoreKey, StoreBounds]:
-        """Return the bounds of every store in `view`. They begin at the first message, after index entries whose
-        message has expired. Raises the last error of a broker that gives no answer for `retry_limit_ms`.
+        """Return the bounds of every store in `view`. They begin at the first message that has not expired.
+
+        Index entries whose message has expired are left out.
+
+        Raises:
+            TubeError: A broker gave no answer for `retry_limit_ms`. This is its last error.
         """
         with self._open():
             limit_ms = self._settings.retry_limit_ms
@@ -103,9 +108,12 @@ class OffsetLookup(ProcessBound):
     def snapshot(self, view: ClusterView) -> OffsetSnapshot:
         """Return the bounds of the stores in `view` whose brokers answer now.
 
-        The first look waits up to `retry_limit_ms` for the first answer, and raises the last error if none comes. Later
-        looks ask each broker once, and do not wait for those that were silent the last time. So a broker that is down
-        makes no look slower. Raises an error that does not pass, as AuthenticationFailed, if the broker never answered.
+        The first look waits up to `retry_limit_ms` for the first answer. Later looks ask each broker once and do not
+        wait for those that were silent the last time. So a broker that is down makes no look slower.
+
+        Raises:
+            TubeError: No broker answered the first look; this is the last error. Or a broker that never answered has an
+                error that does not pass, such as AuthenticationFailed.
         """
         with self._open():
             stores = self._stores_by_broker(view)
@@ -133,7 +141,10 @@ class OffsetLookup(ProcessBound):
     def group_positions(self, view: ClusterView, consumer_group: str) -> dict[PartitionKey, int]:
         """Return the brokers' positions of `consumer_group`, for the partitions of `view` that have one.
 
-        Only HTTP gives them without taking the partitions over. Raises the error of a broker that does not answer.
+        Only HTTP gives them without taking the partitions over.
+
+        Raises:
+            TubeError: A broker does not answer.
         """
         with self._open():
             positions, silent = self._webs.answered_positions(view, group_name(consumer_group))
@@ -151,21 +162,28 @@ class OffsetLookup(ProcessBound):
     ) -> dict[PartitionKey, int | None]:
         """Return the offset of each partition from which its messages are of the timestamp's minute or later.
 
-        Timestamps are milliseconds since 1970, or datetimes with a zone. They count to the minute, like the times that
-        producers write on messages.
-        `time_zone` (an IANA name) is the time zone of the producers' clocks. None if no message is of that minute or
-        later. The search is within `bounds`, by default the brokers' current bounds.
-
-        If a partition's times are not in order: the message just before the offset is older, the one just after it is
-        not; a later timestamp gives no smaller offset; and the result stays the same as long as no message older than
-        the timestamp arrives.
+        If a partition's times are not in order, the message just before the offset is older, and the one just after it
+        is not. A later timestamp gives no smaller offset. The result stays the same while no message older than the
+        timestamp arrives.
 
         Fetches about log2(number of the store's messages) packs per partition, and more if long parts of the store have
         none of the partition's messages.
 
-        Raises NoMessageTime for a message without a time, CorruptMessage for a damaged one, ConfigurationError for a
-        datetime without a zone and for an unknown time zone or partition, DeadlineExceeded after `retry_limit_ms`
-        without progress, and the StatusError of a refusal.
+        Args:
+            timestamps_ms: Milliseconds since 1970, or datetimes with a zone. They count to the minute, like the times
+                that producers write on messages.
+            time_zone: The time zone of the producers' clocks, an IANA name.
+            bounds: Where to search, by default the brokers' current bounds.
+
+        Returns:
+            Index offsets. None if no message is of that minute or later.
+
+        Raises:
+            NoMessageTime: A message has no time.
+            CorruptMessage: A message is damaged.
+            ConfigurationError: A datetime has no zone, or the time zone or a partition is unknown.
+            DeadlineExceeded: There was no progress for `retry_limit_ms`.
+            StatusError: A broker refuses.
         """
         with self._open():
             unknown = sorted(timestamps_ms.keys() - set(view.partitions()))

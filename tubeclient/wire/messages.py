@@ -16,8 +16,8 @@ from tubeclient.wire.proto import broker_pb2
 class Message:
     """One message. Its parts are decoded on access.
 
-    They raise CorruptMessage if the attributes cannot be parsed. If bad messages are kept, a bad one has a `bad_reason`
-    instead.
+    Reading a part raises CorruptMessage if the attributes cannot be parsed. If bad messages are kept, a bad one has a
+    `bad_reason` instead.
     """
 
     __slots__ = ("_bad_reason", "_flag", "_id", "_payload")
@@ -27,14 +27,14 @@ class Message:
 
     @property
     def message_id(self) -> int:
-        """The broker's number: unique within one store, not ordered."""
+        """The broker's number for the message: unique within one store, not ordered."""
         return self._id
 
     @property
     def bad_reason(self) -> str | None:
-        """Why it is bad; None for a good message.
+        """Why the message is bad; None for a good message.
 
-        Of a bad one whose checksum is wrong, or whose attributes cannot be parsed, `body` holds all bytes of the
+        A bad message may have a wrong checksum, or attributes that cannot be parsed. Then `body` holds all bytes of the
         payload as they came, and attributes, tag and time are empty.
         """
         return self._bad_reason
@@ -45,7 +45,7 @@ class Message:
         return self._parts()[0]
 
     def marked(self, bad_reason: str) -> Message:
-        """The same message with a reason why it is bad."""
+        """Return the same message with a reason why it is bad."""
         return Message(self._id, self._payload, self._flag, bad_reason)
 
     @property

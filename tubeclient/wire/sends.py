@@ -25,9 +25,7 @@ class SendResult(NamedTuple):
     """Where a message was stored.
 
     Attributes:
-        partition: The partition that has it.
-        offset: Its index offset. None if the broker did not return one.
-        message_id: The broker's id of it.
+        offset: The index offset. None if the broker did not return one.
     """
 
     partition: PartitionKey
