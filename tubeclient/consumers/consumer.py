@@ -216,20 +216,24 @@ class ClientBalanceConsumer(ProcessBound):
     def connect(self, partition: PartitionKey, offset: int = BootstrapOffset.STORED, *, timeout_ms: float = 0) -> int:
         """Read a partition from now on.
 
-        A partition that is already connected is moved. Packs of it that are out no longer count.
+        A partition that is already connected is moved. Packs of it that are out no longer count. It is still connected
+        after a DataLoss or a TransportError.
 
         Args:
             offset: From 0 on, move the group there (index offset). -1 (`BootstrapOffset.STORED`) continues at the
                 group's position. `BootstrapOffset.EARLIEST` and `.LATEST` go to the ends of what the broker holds.
-            timeout_ms: How long to try again while another client of the group has the partition (410), or while the
-                broker cannot be reached.
+            timeout_ms: How long to try again after faults and refusals that may pass: above all another client of the
+                group has the partition (410), or the broker cannot be reached.
 
         Returns:
             The index offset at which reading begins.
 
         Raises:
+            ConfigurationError: The offset or the partition cannot be.
+            PartitionUnavailable: The partition takes no readers now, or was released meanwhile.
             PartitionOccupied: Another client of the group has the partition.
             DataLoss: With `fail_on_data_loss`, the broker does not hold the offset.
+            TubeError: Any other error of the last attempt.
         """
         checked_partition(partition)
         whole_number(offset, "the offset to connect at")
@@ -249,7 +253,7 @@ class ClientBalanceConsumer(ProcessBound):
                 is rolled back.
 
         Returns:
-            False if the partition is not connected.
+            False if the partition is not connected, or another thread is giving it back.
         """
         checked_partition(partition)
         running = self._live()
