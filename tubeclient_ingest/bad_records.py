@@ -27,6 +27,7 @@ from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.target import SparkTable, text_in_sql
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -89,7 +90,7 @@ class BadRecords:
     def place(self, record: SinkRecord, target: TableDetail) -> BadPlace:
         """Where tasks write bad records for the target's commit `record`, which comes next."""
         assert self._log is not None
-        place = self._log.place(arrow_types(_table_schema()))
+        place = self._log.place(_table_types())
         return BadPlace(place, _written_for(record, target), self._has_value)
 
     def add_files(self, files: Sequence[DataFile]) -> None:
@@ -242,6 +243,11 @@ def _place(target: TableDetail) -> str:
 def _source_schema() -> StructType:
     """Whatever columns the source may have, for a second try with another format."""
     return spark_schema(RowOptions(payload="inlong", columns=ALL_ATTRIBUTES))
+
+
+@cache
+def _table_types() -> pa.Schema:
+    return arrow_types(_table_schema())
 
 
 @cache

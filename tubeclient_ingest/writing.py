@@ -24,6 +24,7 @@ from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, persisted
+from tubeclient_ingest.data_files import Place
 from tubeclient_ingest.file_statistics import without_values
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.log_table import LogTable
@@ -118,6 +119,8 @@ class Writer:
         """Those that the target gets."""
         self._files: LogTable | None = None
         """The target, if tasks write its files."""
+        self._place: Place | None = None
+        """Where they write them."""
         self.why_spark = ""
         """Why Spark writes its rows; empty if tasks do."""
 
@@ -178,6 +181,8 @@ class Writer:
 
     def _choose(self, detail: TableDetail, columns: StructType, *, writes: bool) -> None:
         """Look who writes the rounds, and make ready for it."""
+        from pyspark.sql.types import StructType
+
         how = self.settings
         self._files, self.why_spark = None, why_spark(how, self.record_format, columns, self.rules)
         if not self.why_spark:
@@ -188,6 +193,11 @@ class Writer:
             if self.bad_records is not None and not isinstance(found, str):
                 found = self.bad_records.open_log(how.storage_options) or found
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
+        if self._files is not None:
+            names = set(columns.names)
+            self._place = self._files.place(
+                arrow_types(StructType([one for one in detail.columns if one.name in names]))
+            )
         if how.writer == TASKS and self.why_spark:
             raise ConfigurationError(
                 f"writer is {TASKS}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave writer out, or"
@@ -206,15 +216,9 @@ class Writer:
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Route:
         """What tasks make of records for the commit `record`, which comes next."""
-        from pyspark.sql.types import StructType
-
-        files, detail, columns = self._files, self.detail, self._columns
-        assert files is not None
-        assert columns is not None
-        there = set(columns.names)
-        schema = arrow_types(StructType([one for one in detail.columns if one.name in there]))
-        bad = None if self.bad_records is None else self.bad_records.place(record, detail)
-        return Route(self.record_format, record.sequence, files.place(schema), bad, partitions, self.by_minute)
+        assert self._place is not None
+        bad = None if self.bad_records is None else self.bad_records.place(record, self.detail)
+        return Route(self.record_format, record.sequence, self._place, bad, partitions, self.by_minute)
 
     def decoding(self) -> Decoding | None:
         """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
