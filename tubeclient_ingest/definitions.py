@@ -91,7 +91,7 @@ class Definitions:
         if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
             return False
         if self._table_by.reads_columns:
-            return name in self._of_events and (name in self._keys or not self._table_by.reads_keys)
+            return name in self._of_events and (bool(self._keys.get(name)) or not self._table_by.reads_keys)
         if self._manager is None:
             return defines(self._settings, name)
         return before if self._known is None else name in self._known
@@ -101,14 +101,17 @@ class Definitions:
         gives its table more columns, as it did not before."""
         before, written, was_defined = self._of_events.get(name, {}), self._written.get(name), self.defines(name)
         events = [EventColumns(*json.loads(one)) for one in texts]
-        found = self._of_events[name] = merged_columns([before, *(one.types for one in events)])
-        if keys := {tuple(one.key) for one in events if one.key}:
+        if found := merged_columns([before, *(one.types for one in events)]):
+            self._of_events[name] = found
+        keys = {tuple(one.key) for one in events if one.key is not None}
+        if keys != {()} or written is not None or self._keys.get(name):  # else its rows are for the rest
             self._keys.setdefault(name, set()).update(keys)
         if written is None:
             return self.defines(name) and not was_defined
-        if any(_unordered(one) != _unordered(written.key) for one in keys):
+        key = written.key or ()
+        if any(_unordered(one) != _unordered(key) for one in keys):
             return True
-        if name in self._widens and self._wider(written.types, found, written.key) != written.types:
+        if name in self._widens and self._wider(written.types, found, key) != written.types:
             return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
@@ -174,15 +177,17 @@ class Definitions:
         another one."""
         self._written.pop(name, None)  # until it is right, no event changes it
         keys = sorted(self._keys.get(name, ()))
-        key = stored or (keys[0] if keys else ())
+        key = stored or (keys[-1] if keys else ())
         if not key:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its key is: no event of {name} came yet with {PK_NAMES}")
-        if other := next((one for one in keys if _unordered(one) != _unordered(key)), None):
-            raise ConfigurationError(
-                f"{', '.join(key)} names its rows, and events have the {PK_NAMES} {', '.join(other)}. For another key"
-                " give another target, and another consumer group"
-            )
+        for other in keys:
+            if _unordered(other) != _unordered(key):
+                found = f"the {PK_NAMES} {', '.join(other)}" if other else f"no {PK_NAMES}"
+                raise ConfigurationError(
+                    f"{', '.join(key)} names its rows, and events have {found}. For another key give another target,"
+                    " and another consumer group"
+                )
         return key
 
 

@@ -59,6 +59,8 @@ _PART: Final = "[A-Za-z0-9_-]{1,199}"
 """A name that is one of several has no dot, so no two tables have one name."""
 PK_NAMES: Final = "pkNames"
 """Instead of a key's columns: those that Canal's messages name so."""
+_WITH_ROWS: Final = ("INSERT", "UPDATE", "DELETE")
+"""Types of Canal's messages that have rows."""
 _OF_OWN: Final = "_tubeclient"
 """In place of a database or schema: where `COUNTS` and `REST` are. No stream's name begins so."""
 
@@ -68,8 +70,8 @@ class EventColumns(NamedTuple):
 
     types: dict[str, str]
     """Spark's types by the columns' names."""
-    key: tuple[str, ...] = ()
-    """The columns that name a row; () if it does not say, or is not asked."""
+    key: tuple[str, ...] | None = None
+    """The columns that name a row; () if none do; None if the event has no rows, or is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,17 +214,24 @@ class TableBy:
             return lambda _, __: {}
         is_canal = self.format == "canal-json"
         field, parse = ("mysqlType", canal_columns) if is_canal else ("schema", debezium_columns)
-        own = [field, *[PK_NAMES] * self.reads_keys]
+        own = [field, *[PK_NAMES, "type"] * self.reads_keys]
         decode = self._decode(pa.schema([(one, pa.string()) for one in own]))
+
+        def key_of(records: pa.StructArray) -> pa.Array:
+            if not self.reads_keys:
+                return pa.nulls(len(records), pa.string())
+            has_rows = pc.is_in(pc.ascii_upper(pc.struct_field(records, "type")), pa.array(_WITH_ROWS))
+            return pc.if_else(has_rows, pc.struct_field(records, PK_NAMES).fill_null(""), None)
 
         def columns(batch: pa.RecordBatch, names: pa.StringArray) -> dict[str, set[str]]:
             records = decode(batch)
-            key = pc.struct_field(records, PK_NAMES).fill_null("") if self.reads_keys else [""] * len(records)
-            rows = pa.table({"name": names, "text": pc.struct_field(records, field), "key": key}).drop_null()
+            text = pc.struct_field(records, field).fill_null("")
+            rows = pa.table({"name": names, "text": text, "key": key_of(records)})
+            rows = rows.filter(pc.is_valid(rows.column("name")))
             found: dict[str, set[str]] = {}
             for one in rows.group_by(["name", "text", "key"]).aggregate([]).to_pylist():
-                if types := parse(one["text"]):
-                    event = EventColumns(types, canal_key(one["key"]))
+                event = EventColumns(parse(one["text"]), None if one["key"] is None else canal_key(one["key"]))
+                if event.types or event.key is not None:
                     found.setdefault(one["name"], set()).add(json.dumps(event, ensure_ascii=False))
             return found
 

@@ -234,6 +234,12 @@ class Upserts:
 
     def _merge(self, rows: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         table = self._spark.table(self._target.sql).schema
+        there_names = {one.lower() for one in table.names}
+        if lost := [one for one in self._keys if one.lower() not in there_names]:  # no row would be found by it
+            raise ConfigurationError(
+                f"{self._target.where} lacks the column {lost[0]}, which names its rows. Restore the table, or give"
+                " another target"
+            )
         # A column that somebody dropped is not to come back, nor any value to be made fit.
         check_columns(table, rows.schema, self._target.where, evolve=self._evolve)
         if lacking(table, rows.schema):

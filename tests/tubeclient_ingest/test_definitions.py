@@ -50,7 +50,7 @@ ORDERS = StreamId("shop.orders")
 TYPES = {"id": "INT", "n": "INT"}
 
 
-def said(*keys: Sequence[str]) -> list[str]:
+def said(*keys: Sequence[str] | None) -> list[str]:
     """What events say: these columns, with these keys."""
     return [json.dumps([TYPES, key]) for key in keys]
 
@@ -72,28 +72,38 @@ def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
     known = keyed()
     assert not known.learn(ORDERS, said([]))
     assert not known.defines(ORDERS)
-    assert known.learn(ORDERS, said([], ["n", "id"]))
+    assert known.learn(ORDERS, said(None, ["n", "id"]))
     assert known.defines(ORDERS)
     assert known.settings_of(ORDERS, None).key == ("n", "id")
-    assert not known.learn(ORDERS, said(["N", "id"], ["id", "n"]))
+    assert not known.learn(ORDERS, said(None, ["N", "id"], ["id", "n"]))
 
 
 def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
     """An event that says it again does not begin the run again and again."""
     known, stored = keyed(), json.dumps([TYPES, ["id"], False])
     assert known.settings_of(ORDERS, stored).key == ("id",)
-    assert not known.learn(ORDERS, said([], ["ID"]))
+    assert not known.learn(ORDERS, said(None, ["ID"]))
     assert known.learn(ORDERS, said(["id", "n"]))
     with pytest.raises(ConfigurationError, match="id names its rows, and events have the pkNames id, n"):
         known.settings_of(ORDERS, stored)
     assert not known.learn(ORDERS, said(["id", "n"]))
 
 
-def test_two_keys_at_once_are_none() -> None:
+@pytest.mark.parametrize(("other", "expected"), [(["id", "n"], "the pkNames id"), ([], "no pkNames")])
+def test_two_keys_at_once_are_none(other: list[str], expected: str) -> None:
+    """As when a table gets its primary key, or is a shard that has none."""
     known = keyed()
-    known.learn(ORDERS, said(["id"], ["n"]))
-    with pytest.raises(ConfigurationError, match="id names its rows, and events have the pkNames n"):
+    known.learn(ORDERS, said(["id"], other))
+    with pytest.raises(ConfigurationError, match=f"names its rows, and events have {expected}"):
         known.settings_of(ORDERS, None)
+
+
+def test_rows_without_a_key_are_not_merged_by_that_of_others() -> None:
+    known, stored = keyed(), json.dumps([TYPES, ["id"], False])
+    assert known.settings_of(ORDERS, stored).key == ("id",)
+    assert known.learn(ORDERS, [json.dumps([{}, []])])
+    with pytest.raises(ConfigurationError, match="id names its rows, and events have no pkNames"):
+        known.settings_of(ORDERS, stored)
 
 
 def test_a_table_without_a_key_waits_for_one() -> None:

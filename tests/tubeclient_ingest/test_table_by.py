@@ -121,12 +121,12 @@ def test_what_events_say_of_columns_is_of_their_stream_whichever_tables_get_them
     batch = pa.RecordBatch.from_pydict(
         {"value": [json.dumps(one).encode() for one in events], "partitionKey": ["p", "p", "q", "p", "p"]}
     )
-    both = {'[{"id": "INT"}, []]', '[{"id": "INT", "n": "DATE"}, []]'}
-    assert found.columns_of()(batch, found.names()(batch)) == {"shop.a": both, "shop.b": {'[{"id": "INT"}, []]'}}
+    both = {'[{"id": "INT"}, null]', '[{"id": "INT", "n": "DATE"}, null]'}
+    assert found.columns_of()(batch, found.names()(batch)) == {"shop.a": both, "shop.b": {'[{"id": "INT"}, null]'}}
     # Of a stream that is defined by now, rows of before are for the rest.
     routing = Routing(found, "_rest", older={"shop.a": frozenset({"p"})})
     parts = [(table, stream, columns) for table, stream, _, columns in routing.parts([batch, batch]) if columns]
-    assert parts == [("shop.a", "shop.a", both), ("shop.b", "shop.b", {'[{"id": "INT"}, []]'})] * 2
+    assert parts == [("shop.a", "shop.a", both), ("shop.b", "shop.b", {'[{"id": "INT"}, null]'})] * 2
     of_two = [Staged(1, columns={"shop.a": frozenset({one})}) for one in both]
     assert columns_by_stream(of_two) == {"shop.a": both}
 
@@ -138,10 +138,14 @@ def test_what_events_say_of_keys() -> None:
     types = {"mysqlType": {"id": "int"}}
     pk_names: list[Any] = [["id"], ["id"], ["b", "a"], None, [], [None], "id", ["é "]]
     events = [canal("shop", "a", pkNames=one, **types) for one in pk_names]
-    ddl = canal("shop", "a", isDdl=True, mysqlType=None, pkNames=None)
-    batch = pa.RecordBatch.from_pydict({"value": [json.dumps(one).encode() for one in (*events, canal("s", "t"), ddl)]})
-    keys = {tuple(json.loads(one)[1]) for one in found.columns_of()(batch, found.names()(batch))["shop.a"]}
+    ddl = canal("shop", "ddl", isDdl=True, mysqlType=None, pkNames=None) | {"type": "ALTER"}
+    of_ddl = ddl | {"mysqlType": {"id": "int"}}
+    others = [canal("s", "no_types"), ddl, of_ddl, {**canal("s", "lower", pkNames=["id"]), "type": "insert"}]
+    batch = pa.RecordBatch.from_pydict({"value": [json.dumps(one).encode() for one in (*events, *others)]})
+    said = found.columns_of()(batch, found.names()(batch))
+    keys = {tuple(json.loads(one)[1]) for one in said.pop("shop.a")}
     assert keys == {("id",), ("b", "a"), (), ("é ",)}
+    assert said == {"s.no_types": {"[{}, []]"}, "shop.ddl": {'[{"id": "INT"}, null]'}, "s.lower": {'[{}, ["id"]]'}}
     with pytest.raises(ConfigurationError, match="key is pkNames, and events of debezium-json name no key"):
         TableBy.of(job("database.table", format="debezium-json", **keyed))
 

@@ -647,6 +647,18 @@ def test_a_column_that_somebody_drops_while_the_job_runs_does_not_come_back(
     assert lake.end() == 6
 
 
+def test_a_column_of_the_key_that_somebody_drops_is_not_made_anew(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """It would be null in the rows that are there, and each would come a second time."""
+    lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])
+    lake.run(2).write(lake, 4)
+    where = f"delta.`{lake.target}`"
+    delta_spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
+    delta_spark.sql(f"ALTER TABLE {where} DROP COLUMN id").collect()
+    with pytest.raises(ConfigurationError, match="lacks the column id, which names its rows"):
+        lake.run(2, evolve=True).write(lake, 2)
+    assert "id" not in delta_spark.table(where).columns
+
+
 def test_a_job_that_leaves_columns_of_the_source_out_goes_on_with_its_target(bench: Bench) -> None:
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "v"}
     send(bench, b"1,1", b"2,1")

@@ -5,8 +5,8 @@ day, decimals of more than 38 digits, and structs as JSON.
 
 Debezium's names and types are those of `logical_types`. Canal's are MySQL's, as `mysqlType` has them (Canal at
 e20e4424: MQMessageUtils), with blobs as texts of a character for each byte. Canal's `pkNames` are the columns of the
-primary key. They are null of a table without one (Paimon 2115), and in what Canal sent before 1.1.4 to several
-partitions (Canal 1876).
+primary key. They are null of a table without one (Paimon 2115). They are also null in what Canal before 1.1.4 sent to
+several partitions (Canal 1876), and nothing tells the two apart.
 """
 
 from __future__ import annotations
