@@ -185,8 +185,8 @@ class Definitions:
             if _unordered(other) != _unordered(key):
                 found = f"the {PK_NAMES} {', '.join(other)}" if other else f"no {PK_NAMES}"
                 raise ConfigurationError(
-                    f"{', '.join(key)} names its rows, and events have {found}. For another key give another target,"
-                    " and another consumer group"
+                    f"{', '.join(key)} names its rows, and events have {found}. For another key give another target and"
+                    " consumer group, and starting-offsets after the change"
                 )
         return key
 
