@@ -67,7 +67,7 @@ DEFENCES = (
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
-        seed=18,
+        seed=12,
     ),
     Defence(
         "a commit that Delta skipped is noticed",
