@@ -129,7 +129,7 @@ DEFENCES = (
         off=lambda _: lambda number, ends, reached, group_ends: group_ends,
         kinds=("the driver dies",),
         given={"streams": 3, "ingests": True},
-        seed=1,
+        seed=3,
     ),
     Defence(
         "a stream goes on where the table for the rest has it",
@@ -258,7 +258,7 @@ DEFENCES = (
         "tubeclient.range_reader:RangeReader._check_nothing_expired",
         "self._expired(losses)",
         "()",
-        12,
+        22,
         ("retention", "the driver dies"),
     ),
     Defence(
