@@ -23,7 +23,7 @@ from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.table_by import PK_NAMES, REST, EventColumns, StreamId
 from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target_columns import WIDENING, can_widen
+from tubeclient_ingest.target_columns import can_widen, may_widen
 from tubeclient_ingest.upserts import KEY
 
 _log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Definitions:
             return None if detail is None else detail.properties.get(PROPERTY)
         own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
         key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
-        widens = self._settings.evolve and detail.properties.get(WIDENING, "").lower() == "true"
+        widens = self._settings.evolve and may_widen(detail)
         return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, widens])
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
@@ -156,8 +156,9 @@ class Definitions:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
         key = self._key_of(name, tuple(own_key)) if self._table_by.reads_keys else self._settings.key
-        self._widens = {*self._widens, name} if widens else self._widens - {name}
+        self._widens.discard(name)
         if widens:
+            self._widens.add(name)
             columns = self._wider(columns, self._of_events.get(name, {}), key)
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())

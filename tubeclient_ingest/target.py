@@ -58,9 +58,10 @@ class SparkTable:
         self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""
-        is_known = self._folder is not None and is_known_to_delta_rs(self._folder)
-        self.log = DeltaLog(self._folder, self.where) if self._folder is not None and is_known else None
+        self.log: DeltaLog | None = None
         """Of a table in a local folder."""
+        if self._folder is not None and is_known_to_delta_rs(self._folder):
+            self.log = DeltaLog(self._folder, self.where)
 
     def detail(self) -> TableDetail | None:
         """None if there is no table."""

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LENGTH_OF_TEXT",
-    "WIDENING",
     "OtherColumns",
     "TargetRules",
     "can_widen",
     "check_columns",
     "columns_of",
     "lacking",
+    "may_widen",
     "widenings",
 ]
 
@@ -107,7 +107,7 @@ def lacking(table: StructType, rows: StructType) -> bool:
     return any(kind is None for _, kind, _ in _differences(table, rows))
 
 
-WIDENING: Final = "delta.enableTypeWidening"
+_WIDENING: Final = "delta.enableTypeWidening"
 """The property of tables whose columns may get a wider type. delta-rs neither writes nor reads those: Spark does."""
 _WHOLE: Final = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 """Whole numbers, from the smallest on, with the digits before the point of a DECIMAL that Delta widens them to."""
@@ -129,12 +129,17 @@ def can_widen(kind: str, wanted: str) -> bool:
     return whole >= _WHOLE.get(kind, 99)
 
 
+def may_widen(table: TableDetail) -> bool:
+    """Whether columns of the table may get a wider type."""
+    return table.properties.get(_WIDENING, "").lower() == "true"
+
+
 def widenings(table: TableDetail, rows: StructType, keys: Collection[str]) -> dict[str, str]:
     """The columns of a table that get a wider type for `rows`, with that type; none if the table says no. `keys`, and
     columns that partition the table, keep theirs."""
-    fixed = {*map(str.lower, (*keys, *table.partition_by))}
-    if table.properties.get(WIDENING, "").lower() != "true":
+    if not may_widen(table):
         return {}
+    fixed = {*map(str.lower, (*keys, *table.partition_by))}
     return {
         name: wanted
         for name, kind, wanted in _differences(table.columns, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -56,6 +57,11 @@ class Lake:
 
         Ingest(self.spark, settings=replace(self.settings, **changes)).run(see)
 
+    def run_killed(self, seed: int, **changes: Any) -> None:
+        """A run that dies before or after one of its commits, if it has enough of them."""
+        with suppress(Killed), each_commit(killed_now_and_then(seed)):
+            self.run(**changes)
+
     def rows(self, table: str, columns: list[str]) -> list[dict[str, Any]]:
         place = f"{self.folder}/{table.replace('.', '/')}"
         found: list[dict[str, Any]] = DeltaTable(place).to_pyarrow_table(columns=columns).to_pylist()
@@ -99,11 +105,7 @@ def test_each_change_is_in_its_table_once_whatever_is_killed(lake: Lake, form: F
     database = Database(form, TABLES, 1)
     for seed in range(3):
         lake.tube.load("cdc", database.change(60))
-        try:
-            with each_commit(killed_now_and_then(seed)):
-                lake.run(format=form, writer=writer)
-        except Killed:
-            continue
+        lake.run_killed(seed, format=form, writer=writer)
     lake.run(format=form, writer=writer)
     assert {one: len(lake.rows(one, ["id"])) for one in TABLES} == database.sent
     for table in TABLES:
@@ -127,11 +129,7 @@ def test_each_table_ends_in_the_state_of_the_database(lake: Lake, form: Form) ->
     keyed: dict[str, Any] = {"format": form, "key": ("id",)}
     for seed in range(3):
         lake.tube.load("cdc", [*database.change(50), database.ddl("shop.orders")])
-        try:
-            with each_commit(killed_now_and_then(seed)):
-                lake.run(**keyed)
-        except Killed:
-            continue
+        lake.run_killed(seed, **keyed)
     lake.tube.load("cdc", [NewMessage(0, one) for one in (b"no", b'{"ts_ms": 7}', b"")])
     lake.run(**keyed)
     for table in TABLES:
@@ -154,11 +152,7 @@ def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: s
         lake.tube.load("cdc", database.change(30))
         database.add(TABLES[seed], f"c{seed}")
         lake.tube.load("cdc", [*database.change(30), *[database.ddl(TABLES[0])] * (form == "canal-json")])
-        try:
-            with each_commit(killed_now_and_then(seed)):
-                lake.run(**given)
-        except Killed:
-            continue
+        lake.run_killed(seed, **given)
     lake.run(**given)
     assert lake.to_rest == []
     for number, table in enumerate(TABLES):
@@ -201,11 +195,7 @@ def test_events_say_the_key_of_each_table(lake: Lake) -> None:
     given: dict[str, Any] = {"schema": None, "key": ("pkNames",), "max_offsets_per_trigger": 40}
     for seed in range(3):
         lake.tube.load("cdc", [*database.change(60), database.ddl("shop.orders")])
-        try:
-            with each_commit(killed_now_and_then(seed)):
-                lake.run(**given)
-        except Killed:
-            continue
+        lake.run_killed(seed, **given)
     database.keys["crm.orders"] = ["id", "n"]
     lake.tube.load("cdc", database.change(60))
     lake.run(**given)

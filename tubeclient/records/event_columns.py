@@ -72,7 +72,7 @@ _MYSQL: Final = re.compile(r"\s*([a-z]+)\s*(?:\(\s*([0-9]{1,4})\s*(?:,\s*([0-9]{
 def debezium_columns(schema: str) -> dict[str, str]:
     """Spark's type of each column of the rows, by the text of an envelope's schema; {} of no such schema."""
     for name in ("after", "before"):
-        for one in _list(_parsed(schema).get("fields")):
+        for one in _list(_fields(_parsed(schema)).get("fields")):
             envelope = _fields(one)
             if _text(envelope.get("field")) == name:
                 rows = map(_fields, _list(envelope.get("fields")))
@@ -95,17 +95,14 @@ def _of_connect(field: Mapping[str, Node]) -> str:
 @lru_cache(_SCHEMAS)
 def canal_columns(mysql_type: str) -> dict[str, str]:
     """The same by the text of a message's `mysqlType`."""
-    return {name: _of_mysql(_text(one)) for name, one in _parsed(mysql_type).items() if name}
+    return {name: _of_mysql(_text(one)) for name, one in _fields(_parsed(mysql_type)).items() if name}
 
 
 @lru_cache(_SCHEMAS)
 def canal_key(pk_names: str) -> tuple[str, ...]:
     """The columns of the primary key, by the text of a message's `pkNames`; () if it names none."""
-    try:
-        names = [_text(one) for one in _list(parse_value(pk_names, 0, STRICT))]
-    except BadRecord:
-        return ()
-    return tuple(names) if all(names) else ()
+    names = tuple(map(_text, _list(_parsed(pk_names))))
+    return names if all(names) else ()
 
 
 def _of_mysql(text: str) -> str:
@@ -154,11 +151,11 @@ def _size(kind: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]) - int(found[2]), int(found[2]))
 
 
-def _parsed(text: str) -> dict[str, Node]:
+def _parsed(text: str) -> Node | None:
     try:
-        return _fields(parse_value(text, 0, STRICT))
+        return parse_value(text, 0, STRICT)
     except BadRecord:
-        return {}
+        return None
 
 
 def _fields(node: Node | None) -> dict[str, Node]:
