@@ -257,6 +257,12 @@ class Writer:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
+    def take_back(self, number: int, run_id: str) -> SinkState:
+        """Remove what a run wrote of bad records for a number that another run took. Returns what the target says."""
+        now = self.sink.read_state(number)
+        self._remove({(number, run_id)}, now)
+        return now
+
     def unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
         """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
         that are not settled; and those rows' numbers and runs."""
@@ -280,9 +286,7 @@ class Writer:
             except OvertakenRun:
                 if tries == TRIES:
                     raise
-                number = state.numbered(record).sequence
-                now = self.sink.read_state(number)
-                self._remove({(number, record.run_id)}, now)
+                now = self.take_back(state.numbered(record).sequence, record.run_id)
                 if not goes_on_from(state, now):
                     raise
                 state = now

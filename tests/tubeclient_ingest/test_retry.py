@@ -13,6 +13,7 @@ from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import RecordSpec
+from tubeclient_ingest import retrying
 from tubeclient_ingest.bad_records import BAD_ID, BadRecords
 from tubeclient_ingest.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
@@ -134,6 +135,35 @@ def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> Non
         patched.setattr(BadRecords, "add", late)
         run.write(lake, 6)
     assert (lake.repeated_or_missing(12), lake.bad(RETRIED), lake.bad()) == ({}, [3], [0, 6, 9])
+
+
+@pytest.mark.parametrize("when", ["count", "add_marks"])
+def test_records_stay_bad_if_rounds_overtake_a_retry_by_any_number(
+    lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older numbers
+    again."""
+    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    lake.run(6)
+    run = lake.start()
+    place = retrying if when == "count" else BadRecords
+    real = getattr(place, when)
+
+    def late(*given: Any, **named: Any) -> Any:
+        for _ in range(3):
+            run.write(lake, 1)
+            run.writer.settle(run.writer.sink.read_state())
+        return real(*given, **named)
+
+    lake.bad_by = ()
+    retried = lake.start().writer
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(place, when, late)
+        with pytest.raises(ConfigurationError, match="nothing was moved"):
+            retry(retried, None)
+    lake.bad_by = (3,)
+    sent = max((*lake.good(), *lake.bad())) + 1
+    assert (lake.repeated_or_missing(sent), lake.bad(RETRIED)) == ({}, [])
 
 
 def test_of_two_retries_one_is_let_through(lake: Lake) -> None:
