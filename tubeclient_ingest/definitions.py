@@ -185,10 +185,15 @@ class Definitions:
         for other in keys:
             if _unordered(other) != _unordered(key):
                 found = f"the {PK_NAMES} {', '.join(other)}" if other else f"no {PK_NAMES}"
-                raise ConfigurationError(
-                    f"{', '.join(key)} names its rows, and events have {found}. For another key give another target and"
-                    " consumer group, and starting-offsets after the change"
+                advice = (
+                    "Rows since the last round are not written. Write those before the change with --until, once. Then"
+                    " load a new copy of the table, by a job with another target and consumer group whose"
+                    " starting-offsets are where the copy begins"
+                    if stored
+                    else f"Leave it out with --stream '!{name}', and write it by another job, with another target and"
+                    " consumer group, whose --key names its columns"
                 )
+                raise ConfigurationError(f"{', '.join(key)} names its rows, and events have {found}. {advice}")
         return key
 
 

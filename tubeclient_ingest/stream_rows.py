@@ -14,7 +14,7 @@ from tubeclient_ingest.group_settings import table_by_of, target_of
 from tubeclient_ingest.record import Count
 from tubeclient_ingest.round_read import COLUMNS, NAME, RoundRead
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import REST, StreamId
+from tubeclient_ingest.table_by import REST, StreamId, TableBy
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class StreamRows:
         if (place := self._settings.bad_records) is not None:
             BadRecords(self._spark, place, self._settings.consumer_group).open(create=create)
 
-    def named(self, read: RoundRead) -> DataFrame:
+    def named(self, read: RoundRead, table_by: TableBy) -> DataFrame:
         """A round's rows with the names of their tables."""
-        named = read.rows(table_by=table_by_of(self._settings)).fillna(REST, [NAME])
+        named = read.rows(table_by=table_by).fillna(REST, [NAME])
         # So that a kept round's batches are of few streams each, and a stream's part passes over the others.
         return named.sortWithinPartitions(NAME)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from spark_source.offsets.offsets import Offsets
@@ -44,7 +45,7 @@ from tubeclient_ingest.spark_errors import failure_of, spark_errors
 from tubeclient_ingest.staging import Route, Routing, Staged, columns_by_stream
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.table_by import REST, StreamId
+from tubeclient_ingest.table_by import REST, StreamId, TableBy
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.writing import Writer
 
@@ -150,7 +151,10 @@ class StreamTables:
             self._check_resets(one, reached.get(one.name))
             if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
                 self._leave(one, lost)
-        return lowest(self.ends.levels())
+        waiting = [name for name, one in self._streams.items() if one.left and name in self._definitions.waiting]
+        # Events of before say what the columns of a table are that is gone.
+        first = (ends_of(0, Offsets({}), reached.get(StreamId(name)), known) for name in waiting)
+        return lowest([*self.ends.levels(), *(ends for ends in first if expired(ends) is None)])
 
     def _is_undefined(self, name: StreamId, reached: Reached) -> bool:
         # One that had a table, or lacks rows that the rest has not either, stays behind.
@@ -308,7 +312,7 @@ class StreamTables:
             return self._completed(start, end)
         if not self.why_spark:
             return self._write_files(read, start, end)
-        with persisted(self._rows.named(read)) as frame:
+        with persisted(self._rows.named(read, self._table_by(start, end))) as frame:
             self._learn(self._rows.columns(frame))
             counts = self._counted(frame, start, end)
             if not self._open_new(counts.keys() - self._streams.keys(), start):
@@ -326,7 +330,8 @@ class StreamTables:
 
         def staged(names: Collection[StreamId]) -> dict[StreamId, Staged]:
             routes: dict[str, Route] = {name: self._route(self._streams[name], start, end) for name in sorted(names)}
-            return {StreamId(name): one for name, one in read.staged(self._routing(start), routes).items()}
+            routing = self._routing(start, end)
+            return {StreamId(name): one for name, one in read.staged(routing, routes).items()}
 
         before = {one.name for one in self._streams.values() if one.takes_part}
         found = staged(before)
@@ -344,7 +349,7 @@ class StreamTables:
         self._announce_rest(found)
         mine = [one for one in self._streams.values() if one.takes_part and one.name in found and found[one.name].total]
         counts = {one.name: {minute: n for minute, (n, _) in found[one.name].minutes.items()} for one in mine}
-        routing = self._routing(start)
+        routing = self._routing(start, end)
 
         def write(one: Stream) -> Counted | Exception:
             part = Part(read, routing, one.name, found[one.name], self._partitions(one, start, end))
@@ -376,13 +381,27 @@ class StreamTables:
         if any(one.number > one.counted for one in self._streams.values() if one.name != REST and one.takes_part):
             self._commit()
 
-    def _routing(self, start: Offsets) -> Routing:
+    def _table_by(self, start: Offsets, end: Offsets) -> TableBy:
+        """What tells the tables apart in a round. Of rows that a table has already, or that for the rest, no event says
+        its columns: it was another table then."""
+        table_by = table_by_of(self._settings)
+        if not table_by.reads_columns:
+            return table_by
+        rest, whole = self._streams[REST], everything(start, end)
+        read = dict.fromkeys(self._unknown, taken(rest.ends, start, end))
+        for one in self._streams.values():
+            if one.takes_part:
+                read[one.name] = {key for key in taken(one.ends, start, end) if not one.is_in_rest(key, start)}
+        passed = {name: frozenset(map(str, whole - some)) for name, some in read.items()}
+        return replace(table_by, passed={name: some for name, some in passed.items() if some})
+
+    def _routing(self, start: Offsets, end: Offsets) -> Routing:
         older: dict[str, frozenset[str]] = {
             one.name: frozenset(str(key) for key in start if one.is_in_rest(key, start))
             for one in self._streams.values()
             if one.since is not None
         }
-        return Routing(table_by_of(self._settings), REST, frozenset(self._unknown), older)
+        return Routing(self._table_by(start, end), REST, frozenset(self._unknown), older)
 
     def _route(self, one: Stream, start: Offsets, end: Offsets) -> Route:
         assert one.table is not None

@@ -90,6 +90,8 @@ class TableBy:
     """Whether events say which columns a table has, as nobody else does."""
     reads_keys: bool = False
     """Whether they also say which of them are its key."""
+    passed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By stream, the keys of partitions in which events say nothing of its table."""
 
     @classmethod
     def of(cls, settings: IngestSettings) -> TableBy | None:
@@ -224,6 +226,9 @@ class TableBy:
             return pc.if_else(has_rows, pc.struct_field(records, PK_NAMES).fill_null(""), None)
 
         def columns(batch: pa.RecordBatch, names: pa.StringArray) -> dict[str, set[str]]:
+            for stream, keys in self.passed.items():
+                is_passed = pc.is_in(batch.column("partitionKey"), pa.array(sorted(keys), pa.string()))
+                names = pc.if_else(pc.and_(pc.fill_null(pc.equal(names, stream), False), is_passed), None, names)
             records = decode(batch)
             text = pc.struct_field(records, field).fill_null("")
             rows = pa.table({"name": names, "text": text, "key": key_of(records)})

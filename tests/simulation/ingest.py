@@ -257,7 +257,7 @@ class _StreamRows:
     def columns(self, named: Rows) -> dict[str, set[str]]:
         return {}
 
-    def named(self, read: _Read) -> Rows:
+    def named(self, read: _Read, _: object) -> Rows:
         return read.rows()
 
     def counted(self, named: Rows, *, by_partition: bool) -> list[tuple[str, None, PartitionKey | None, int]]:
