@@ -95,6 +95,11 @@ EXTRAS = {
         # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
         "prometheus-client>=0.21,<1",
     ],
+    "iceberg": [
+        # Iceberg tables and their catalogs, one in SQLite among them. Its own commit is not used (iceberg_table.py), so
+        # each minor release has to be tried.
+        "pyiceberg[sql-sqlite]>=0.12,<0.13",
+    ],
     "lineage": [
         # Tells OpenLineage what a job reads and writes. Brings requests, httpx2 and attrs. Tried on 1.54.
         "openlineage-python>=1.50,<2",

@@ -322,7 +322,8 @@ LAYERS = {
         },
         OUTSIDE_WORLD,
     ),
-    # By SQL and DataFrames, as it may run over Spark Connect; by delta-rs where the driver sees a table's files.
+    # By SQL and DataFrames, as it may run over Spark Connect; by delta-rs where the driver sees a table's files; by
+    # pyiceberg and its catalogs.
     "tubeclient_ingest": Layer(
         {
             "pyspark",
@@ -332,6 +333,7 @@ LAYERS = {
             "numpy",
             "deltalake",
             "openlineage",
+            "pyiceberg",
             "attr",
             "tubeclient",
             "offsets_store",

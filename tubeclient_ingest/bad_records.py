@@ -9,11 +9,12 @@ in the target up to which number they did: further back nobody needs the history
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
+from spark_source.options.table_uris import text_in_sql
 from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD, VALUE
 from tubeclient.errors import ConfigurationError
@@ -24,11 +25,11 @@ from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.staging import BadPlace
 from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target import SparkTable, text_in_sql
+from tubeclient_ingest.tables import FilesTable, JobTable, files_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 BAD_ID: Final = "__badId"
@@ -43,23 +44,14 @@ _MARK: Final = "retryOf"
 
 
 class BadRecords:
-    """The table `place`, for one consumer group and one target; many may share it."""
+    """The table, for one consumer group and one target; many may share it."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        place: str,
-        consumer_group: str,
-        due: Callable[[SparkTable], None] = lambda _: None,
-        *,
-        has_value: bool = True,
-    ) -> None:
-        """`due` as SparkTable has it. Without `has_value` the rows that are added lack the records' bytes."""
-        self._spark = spark
+    def __init__(self, table: JobTable, consumer_group: str, *, has_value: bool = True) -> None:
+        """Without `has_value` the rows that are added lack the records' bytes."""
         self._has_value = has_value
-        self._table = SparkTable(spark, place, due)
+        self._table = table
         self._consumer_group = consumer_group
-        self._log: LogTable | None = None
+        self._log: FilesTable | None = None
         self._detail: TableDetail | None = None
 
     def open(self, *, create: bool) -> None:
@@ -81,7 +73,7 @@ class BadRecords:
         """Make ready for files that tasks write, or return why they cannot. `open` was called."""
         detail = self.detail
         missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
-        found = LogTable.of(self._table, detail, storage_options)
+        found = files_of(self._table, detail, storage_options)
         if isinstance(found, str) or missing:
             return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
         self._log = found
@@ -172,7 +164,7 @@ class BadRecords:
 
         if not state.table_ids:
             return set()
-        if self._log is not None and not self._log.has_deletion_vectors:
+        if isinstance(self._log, LogTable) and not self._log.has_deletion_vectors:
             ids = ", ".join(["'{}'"] * len(state.table_ids))
             rows = self._log.query(
                 'SELECT DISTINCT "sequence", "runId" FROM log'  # noqa: S608
@@ -197,19 +189,15 @@ class BadRecords:
         of each."""
         from pyspark.sql import functions as F
 
-        rows = self._table.rows().where(F.col("consumerGroup") == self._consumer_group)
+        rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
         rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
         return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
 
     def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
         """Remove the rows that these runs wrote for these numbers."""
-        which = " OR ".join(f"`sequence` = {number} AND `runId` = {text_in_sql(run)}" for number, run in sorted(void))
+        which = " OR ".join(f"(sequence = {number} AND runId = {text_in_sql(run)})" for number, run in sorted(void))
         if which:
-            ids = ", ".join(map(text_in_sql, table_ids))
-            self._spark.sql(
-                f"DELETE FROM {self._table.sql} WHERE `consumerGroup` = {text_in_sql(self._consumer_group)}"  # noqa: S608
-                f" AND `targetId` IN ({ids}) AND ({which})"
-            ).collect()
+            self._table.delete(f"{self._of_group(table_ids)} AND ({which})")
 
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F
@@ -218,10 +206,12 @@ class BadRecords:
         self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
 
     def _own(self, table_ids: Sequence[str]) -> DataFrame:
-        from pyspark.sql import functions as F
+        return self._table.rows(self._of_group(table_ids))
 
-        own = (F.col("consumerGroup") == self._consumer_group) & F.col("targetId").isin(*table_ids)
-        return self._table.rows().where(own)
+    def _of_group(self, table_ids: Sequence[str]) -> str:
+        """SQL for the group's rows, as Spark and pyiceberg read it."""
+        ids = ", ".join(map(text_in_sql, table_ids))
+        return f"consumerGroup = {text_in_sql(self._consumer_group)} AND targetId IN ({ids})"
 
 
 def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.tables import FilesTable, JobTable, files_of
 from tubeclient_ingest.target_columns import TargetRules
 
 if TYPE_CHECKING:
@@ -31,10 +30,10 @@ def why_spark(settings: IngestSettings, form: RecordFormat, columns: StructType,
 
 def open_files(
     settings: IngestSettings,
-    target: SparkTable,
+    target: JobTable,
     detail: TableDetail,
     columns: StructType,
-) -> LogTable | str:
+) -> FilesTable | str:
     """The table as tasks write rows with these columns, or why Spark has to."""
     there = {one.name for one in columns}
     for one in detail.columns:
@@ -42,7 +41,7 @@ def open_files(
             return f"the rows lack {one.name}, which partitions the table or is NOT NULL there"
     if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
         return f"the table has {other} in another form"
-    return LogTable.of(target, detail, settings.storage_options)
+    return files_of(target, detail, settings.storage_options)
 
 
 def _is_same(one: StructField, table: StructType) -> bool:

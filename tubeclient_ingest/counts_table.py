@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,7 +19,6 @@ from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
-from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import Count, Move, Reached, SinkRecord
 from tubeclient_ingest.round_read import Part
 from tubeclient_ingest.settings import SPARK, IngestSettings
@@ -27,9 +26,14 @@ from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_by import COUNTS, REST, StreamId
 from tubeclient_ingest.table_detail import GroupProperty, TableDetail
+from tubeclient_ingest.tables import FilesTable, files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+TABLE_BY: Final = "tubeclient.tableBy"
+"""The property of the table that says what tells the job's tables apart."""
 
 
 class CountsTable:
@@ -37,11 +41,12 @@ class CountsTable:
 
     def __init__(self, rows: StreamRows, settings: IngestSettings, masters: tuple[str, ...]) -> None:
         self._rows, self._group = rows, settings.inlong_group or ""
+        self._table_by = f"inlong-group {self._group}" if settings.table_by is None else f"table-by {settings.table_by}"
         self._table = rows.table_of(COUNTS)
         self.auditing = AuditReporter(settings.audit_proxies or "")
         self.sink = Sink(self._table, settings.consumer_group)
         self._settings = settings
-        self._log: LogTable | None = None
+        self._log: FilesTable | None = None
         self._files: tuple[DataFile, ...] = ()
         """What its next commit adds."""
         self.why_spark = ""
@@ -54,17 +59,29 @@ class CountsTable:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
             self._rows.make_schema(COUNTS)
-            self._table.create(
-                self._rows.no_counts.schema, properties=GroupProperty().properties(self._settings.consumer_group)
-            )
+            properties = {**GroupProperty().properties(self._settings.consumer_group), TABLE_BY: self._table_by}
+            self._table.create(self._rows.no_counts.schema, properties=properties)
             detail = self._table.detail()
+        self._check_table_by(detail)
         self._choose(detail)
+
+    def _check_table_by(self, detail: TableDetail | None) -> None:
+        """What tables lack is known by their streams' names, and so only as long as the same tells them apart."""
+        if detail is None:
+            return
+        if (before := detail.properties.get(TABLE_BY)) is None:
+            self._table.set_properties({TABLE_BY: self._table_by})
+        elif before != self._table_by:
+            raise ConfigurationError(
+                f"the tables of {self._table.where} are by {before}, and the job writes them by {self._table_by}. Give"
+                " another target and consumer group, or what it was"
+            )
 
     def _choose(self, detail: TableDetail | None) -> None:
         """Look who writes the table, as Writer does."""
         self._log = None
         if self._settings.writer != SPARK and detail is not None:
-            found = LogTable.of(self._table, detail, self._settings.storage_options)
+            found = files_of(self._table, detail, self._settings.storage_options)
             self._log = None if isinstance(found, str) else found
         self.sink.use(self._log or self._table)
 

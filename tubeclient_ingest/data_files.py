@@ -6,6 +6,8 @@ attempt that failed is in no commit; VACUUM removes it, as Spark's own.
 
 from __future__ import annotations
 
+import base64
+import io
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -45,6 +47,8 @@ class DataFile(NamedTuple):
     """ms since 1970."""
     stats: str
     """JSON."""
+    footer: str = ""
+    """The file's own, in base64, for a table of Iceberg's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,12 @@ class Place:
     schema: pa.Schema
     """Of the table's columns those that rows have, in its order."""
     partition_by: tuple[str, ...] = ()
+    """Columns of which a file has one value each, which its folder says, and not the file."""
     indexed: int = INDEXED_COLUMNS
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    split_by: tuple[str, ...] = ()
+    """Columns of which a file has one value each, in the file."""
+    is_iceberg: bool = False
 
     def file_system(self) -> FileSystem:
         """The folder's. FileNotFoundError: there is no such local folder."""
@@ -78,6 +86,7 @@ class DataFiles:
     def __init__(self, place: Place) -> None:
         self._place = place
         columns = [one for one in place.schema if one.name not in place.partition_by]
+        self._split_by = place.partition_by or place.split_by
         self._schema = pa.schema(columns, _LIKE_SPARK)
         self._leaves = leaves(self._schema)
         self._buffered: dict[tuple[str | None, ...], list[pa.Table]] = {}
@@ -92,7 +101,7 @@ class DataFiles:
     def add(self, rows: pa.Table) -> None:
         """Take rows with the table's columns."""
         rows = rows.select(self._place.schema.names).cast(self._place.schema)
-        for values, part in _by_partition(rows, self._place.partition_by):
+        for values, part in _by_partition(rows, self._split_by):
             own = part.select(self._schema.names)
             self._buffered.setdefault(values, []).append(own)
             self.buffered_bytes += own.nbytes
@@ -100,7 +109,7 @@ class DataFiles:
     def flush(self) -> None:
         """Write what is held: a file for each partition."""
         for values, parts in self._buffered.items():
-            by_name = dict(zip(self._place.partition_by, values, strict=True))
+            by_name = dict(zip(self._split_by, values, strict=True))
             self._done.append(self._written(pa.concat_tables(parts), by_name))
         self._buffered, self.buffered_bytes = {}, 0
 
@@ -110,7 +119,8 @@ class DataFiles:
         return self._done
 
     def _written(self, rows: pa.Table, values: dict[str, str | None]) -> DataFile:
-        path = f"{folders(values)}part-{uuid.uuid4()}.zstd.parquet"
+        folder = "data/" if self._place.is_iceberg else folders(values)
+        path = f"{folder}part-{uuid.uuid4()}.zstd.parquet"
         for folder in accumulate(path.split("/")[:-1], "{}/{}".format):
             self._system.create_dir(folder, recursive=False)  # never the table's own, which somebody may have removed
         sample = rows.slice(0, _SAMPLE_ROWS)
@@ -129,7 +139,14 @@ class DataFiles:
         floats = (one.path for one in self._leaves if pa.types.is_floating(one.kind) and not one.is_repeated)
         with_nan = {path for path in floats if _has_nan(rows, path)}
         stats = statistics(writer.writer.metadata, self._leaves, with_nan, self._place.indexed)
-        return DataFile(path, size, values, int(time.time() * 1000), stats)
+        footer = _footer(writer.writer.metadata) if self._place.is_iceberg else ""
+        return DataFile(path, size, values, int(time.time() * 1000), stats, footer)
+
+
+def _footer(found: pq.FileMetaData) -> str:
+    whole = io.BytesIO()
+    found.write_metadata_file(whole)
+    return base64.b64encode(whole.getvalue()).decode()
 
 
 def _values(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:

@@ -38,6 +38,8 @@ class IngestArguments(TypedDict, total=False):
     partition_by: Sequence[str]
     cluster_by: Sequence[str]
     table_properties: Mapping[str, str]
+    table_format: str
+    warehouse: str | Path
     offsets_table: str | Path
     format: Literal["raw", "json", "csv", "kv", "avro", "protobuf", "canal-json", "debezium-json"]
     key: Sequence[str]

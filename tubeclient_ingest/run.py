@@ -39,7 +39,8 @@ from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.stream import LeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.stream_tables import Expired, StreamTables
-from tubeclient_ingest.target import SparkTable, writing_confs
+from tubeclient_ingest.tables import JobTable, table_at
+from tubeclient_ingest.target import writing_confs
 from tubeclient_ingest.upkeep import Upkeep
 from tubeclient_ingest.writing import Writer, Wrote
 
@@ -315,20 +316,22 @@ class Engine:
     def tables(self, settings: IngestSettings, options: SourceOptions, on_event: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
         if not settings.has_streams:
-            table = SparkTable(self.spark, settings.target, self._upkeep.due)
+            table = table_at(self.spark, settings, settings.target, self._upkeep.due)
             return OneTable(self.writer(settings, options, table), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
         return StreamTables(rows, settings, masters, lambda one, table: self.writer(one, options, table), on_event)
 
-    def writer(self, settings: IngestSettings, options: SourceOptions, table: SparkTable) -> Writer:
-        place = settings.bad_records
-        of_bad = self.spark, place or "", settings.consumer_group, self._upkeep.due
+    def writer(self, settings: IngestSettings, options: SourceOptions, table: JobTable) -> Writer:
+        place, bad = settings.bad_records, None
+        if place is not None:
+            of_bad = table_at(self.spark, settings, place, self._upkeep.due)
+            bad = BadRecords(of_bad, settings.consumer_group, has_value=not settings.bad_records_without_value)
         return Writer(
             self.spark,
             settings,
             options,
             table,
-            None if place is None else BadRecords(*of_bad, has_value=not settings.bad_records_without_value),
+            bad,
             settings.records.record_format(),
             self.wrote,
         )

@@ -5,6 +5,7 @@ Imports nothing heavy: the help of the command is made of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,9 @@ AVAILABLE_NOW: Final = "available-now"
 SPARK: Final = "spark"
 TASKS: Final = "tasks"
 WRITERS: Final = ("auto", SPARK, TASKS)
+DELTA: Final = "delta"
+ICEBERG: Final = "iceberg"
+TABLE_FORMATS: Final = (DELTA, ICEBERG)
 GROUP: Final = "group"
 """Starting offsets: the group's position in the offsets table, whichever job recorded it."""
 TARGET: Final = "target"
@@ -95,6 +99,17 @@ class IngestSettings:
         "A property of a new target, such as delta.appendOnly=true; may be given several times.",
         flag="--table-property",
         default_factory=dict,
+    )
+    table_format: str = _setting(
+        "FORMAT",
+        "What the tables are: delta (the default), or iceberg, whose names begin with that of a catalog in pyiceberg's "
+        "configuration: CATALOG.NAMESPACE.TABLE. Needs the extra iceberg.",
+        default=DELTA,
+    )
+    warehouse: str | None = _setting(
+        "FOLDER",
+        "With --table-format iceberg: a folder for the tables, with a catalog of its own in SQLite. Names of tables "
+        "are NAMESPACE.TABLE then.",
     )
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
@@ -243,6 +258,7 @@ class IngestSettings:
             raise ConfigurationError("lineage is blank; name a namespace for the job")
         if self.writer not in WRITERS:
             raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
+        self._check_table_format()
         FormatSettings.check_format(self.format)
         if not (self.topics or self.inlong_group):
             raise ConfigurationError("these settings are not given: topics")
@@ -282,6 +298,31 @@ class IngestSettings:
                     f"the source's option columns lacks {', '.join(missing)}. The job needs them to parse records and"
                     " to name bad ones; add them"
                 )
+
+    def _check_table_format(self) -> None:
+        from spark_source.options.table_uris import is_name
+
+        if self.table_format not in TABLE_FORMATS:
+            raise ConfigurationError(f"table-format is {self.table_format!r}; write {' or '.join(TABLE_FORMATS)}")
+        if self.table_format == DELTA:
+            if self.warehouse is not None:
+                raise ConfigurationError(f"warehouse is for table-format {ICEBERG}; give that, or leave it out")
+            return
+        if not (self.warehouse or "x").strip():
+            raise ConfigurationError("warehouse is blank; name a folder")
+        if self.warehouse is not None and not os.path.isabs(self.warehouse):
+            raise ConfigurationError(f"warehouse is {self.warehouse}, and has to be an absolute path of a folder")
+        least = 2 if self.warehouse is not None else 3
+        for name, place in (("target", self.target), ("bad-records", self.bad_records)):
+            if place is not None and (not is_name(place) or place.count(".") < least - 1):
+                parts = "NAMESPACE.TABLE" if self.warehouse is not None else "CATALOG.NAMESPACE.TABLE"
+                raise ConfigurationError(f"{name} is {place}; with table-format {ICEBERG} name it as {parts}")
+        no = {"key": self.key, "cluster-by": self.cluster_by, "writer spark": self.writer == SPARK}
+        if found := next((name for name, value in no.items() if value), None):
+            raise ConfigurationError(
+                f"{found} is for table-format {DELTA}: pyiceberg writes no equality deletes, and neither clusters nor"
+                " uses Spark. Leave it out, or write to Delta"
+            )
 
     def _put(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():

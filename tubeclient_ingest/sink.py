@@ -23,12 +23,11 @@ from tubeclient_ingest.history import Commit, Harm, SinkState, state_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import failure_of, is_conflict, spark_errors
 from tubeclient_ingest.table_detail import GroupProperty, TableDetail
-from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tubeclient_ingest.log_table import LogTable
+    from tubeclient_ingest.tables import FilesTable, JobTable
 
 _log = logging.getLogger(__name__)
 
@@ -44,14 +43,14 @@ class Sink:
 
     def __init__(
         self,
-        target: SparkTable | LogTable,
+        target: JobTable | FilesTable,
         consumer_group: str,
         *,
         evolve: bool = False,
         last_elsewhere: Callable[[TableDetail], int] = lambda _: 0,
         former_elsewhere: Callable[[TableDetail], Mapping[str, int]] = lambda _: {},
     ) -> None:
-        self._target: SparkTable | LogTable = target
+        self._target: JobTable | FilesTable = target
         self._consumer_group = consumer_group
         self._evolve = evolve
         self._last_elsewhere = last_elsewhere
@@ -72,7 +71,7 @@ class Sink:
         """The table, for messages."""
         return self._target.where
 
-    def use(self, target: SparkTable | LogTable) -> None:
+    def use(self, target: JobTable | FilesTable) -> None:
         """Look at the table in this way from now on."""
         self._target, self._detail, self._newest, self._stated = target, None, None, None
 

@@ -13,8 +13,9 @@ from tubeclient_ingest.counting import minute_of
 from tubeclient_ingest.group_settings import table_by_of, target_of
 from tubeclient_ingest.record import Count
 from tubeclient_ingest.round_read import COLUMNS, NAME, RoundRead
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings import DELTA, IngestSettings
 from tubeclient_ingest.table_by import REST, StreamId, TableBy
+from tubeclient_ingest.tables import JobTable, table_at
 from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
@@ -40,14 +41,15 @@ class StreamRows:
         self.no_counts = spark.createDataFrame([], _COUNTS_COLUMNS)
         """No rows, with the columns of the counts table."""
 
-    def table_of(self, name: StreamId) -> SparkTable:
+    def table_of(self, name: StreamId) -> JobTable:
         """The table in whose place the target has this name."""
-        return SparkTable(self._spark, target_of(self._settings, name), self._due)
+        return table_at(self._spark, self._settings, target_of(self._settings, name), self._due)
 
     def make_schema(self, name: StreamId) -> None:
         """Make the catalog's schema for the table, if what streams are called says which that is."""
         schema, pattern = (schema_in_sql(one) for one in (target_of(self._settings, name), self._settings.target))
-        if schema not in self._schemas and schema != pattern and schema is not None:
+        is_known = schema is None or schema == pattern or self._settings.table_format != DELTA
+        if schema is not None and not is_known and schema not in self._schemas:
             if not self._spark.catalog.databaseExists(schema):
                 self._spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}").collect()
             self._schemas.add(schema)
@@ -55,7 +57,8 @@ class StreamRows:
     def open_bad_records(self, *, create: bool) -> None:
         """As BadRecords.open, if the job has such a table."""
         if (place := self._settings.bad_records) is not None:
-            BadRecords(self._spark, place, self._settings.consumer_group).open(create=create)
+            table = table_at(self._spark, self._settings, place)
+            BadRecords(table, self._settings.consumer_group).open(create=create)
 
     def named(self, read: RoundRead, table_by: TableBy) -> DataFrame:
         """A round's rows with the names of their tables."""

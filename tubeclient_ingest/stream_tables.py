@@ -46,7 +46,7 @@ from tubeclient_ingest.staging import Route, Routing, Staged, columns_by_stream
 from tubeclient_ingest.stream import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_by import REST, StreamId, TableBy
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.tables import JobTable
 from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class StreamTables:
         rows: StreamRows,
         settings: IngestSettings,
         masters: tuple[str, ...],
-        writer_of: Callable[[IngestSettings, SparkTable], Writer],
+        writer_of: Callable[[IngestSettings, JobTable], Writer],
         on_event: Callable[[LeftBehind | ToRest], object],
     ) -> None:
         self._rows, self._settings, self._masters = rows, settings, masters

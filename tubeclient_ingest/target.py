@@ -135,15 +135,24 @@ class SparkTable:
                 # Perhaps it is of another job, which has made the folder, and soon the table.
                 time.sleep(backoff_ms(tries, random.random()) / 1000)
 
-    def rows(self) -> DataFrame:
-        """The rows that are there now, after `detail`, whatever Spark has in its cache: it hears nothing of what others
-        write, nor of what tasks do."""
+    @staticmethod
+    def stored(columns: StructType) -> StructType:
+        """Columns as the table has them."""
+        return columns
+
+    def rows(self, where: str = "true") -> DataFrame:
+        """The rows that are there now, after `detail`, for which this SQL is true, whatever Spark has in its cache: it
+        hears nothing of what others write, nor of what tasks do."""
         from pyspark.errors import PySparkException
 
         if self._location:
             with suppress(PySparkException):  # a catalog that hides its files
                 self._spark.catalog.refreshByPath(self._location)
-        return self._spark.table(self.sql)
+        return self._spark.table(self.sql).where(where)
+
+    def delete(self, where: str) -> None:
+        """Delete the rows for which this SQL is true."""
+        self._spark.sql(f"DELETE FROM {self.sql} WHERE {where}").collect()  # noqa: S608
 
     def is_empty(self) -> bool:
         """Whether the table, which is there, has no rows."""

@@ -27,14 +27,14 @@ from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.data_files import Place
 from tubeclient_ingest.file_statistics import without_values
 from tubeclient_ingest.history import LATE, SinkState
-from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
-from tubeclient_ingest.settings import TASKS, IngestSettings
+from tubeclient_ingest.settings import ICEBERG, TASKS, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
 from tubeclient_ingest.staging import Route, Routing
 from tubeclient_ingest.table_detail import GroupProperty, TableDetail
+from tubeclient_ingest.tables import FilesTable, JobTable
 from tubeclient_ingest.target import SparkTable
 from tubeclient_ingest.target_columns import TargetRules, check_columns, columns_of, lacking, widenings
 from tubeclient_ingest.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
@@ -82,7 +82,7 @@ class Writer:
         spark: SparkSession,
         settings: IngestSettings,
         options: SourceOptions,
-        target: SparkTable,
+        target: JobTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
         wrote: Callable[[Wrote], object] | None = None,
@@ -104,6 +104,7 @@ class Writer:
         self.record_format = record_format
         self._upserts: Upserts | None = None
         if record_format.keys:
+            assert isinstance(target, SparkTable)
             deletes = SparkTable(spark, table_of_deletes(settings.target))
             how = record_format.keys, settings.consumer_group
             self._upserts = Upserts(spark, target, deletes, *how, evolve=settings.evolve)
@@ -117,7 +118,7 @@ class Writer:
         """Whether bad records are counted by their data time as well."""
         self._columns: StructType | None = None
         """Those that the target gets."""
-        self._files: LogTable | None = None
+        self._files: FilesTable | None = None
         """The target, if tasks write its files."""
         self._place: Place | None = None
         """Where they write them."""
@@ -137,7 +138,7 @@ class Writer:
 
         has_reason = self.settings.bad_records is None
         source = StructType([one for one in spark_schema(self.options) if has_reason or one.name != BAD_REASON])
-        self._columns = columns = columns_of(self.record_format, source, self._spark)
+        self._columns = columns = self._target.stored(columns_of(self.record_format, source, self._spark))
         text_of_key = ",".join(self.record_format.keys)
         self.sink.use(self._target)  # a name may be another table's by now
         detail = self.sink.detail()
@@ -153,9 +154,10 @@ class Writer:
                 if create
                 else f"there is no table at {self.sink.where}; start the job"
             )
-        check_key(self._target, detail, text_of_key)
-        if writes and self.settings.evolve:
-            detail = self._widened(detail, columns)
+        if isinstance(self._target, SparkTable):
+            check_key(self._target, detail, text_of_key)
+            if writes and self.settings.evolve:
+                detail = self._widened(self._target, detail, columns)
         check_columns(detail.columns, columns, self.sink.where, evolve=self.settings.evolve)
         self._detail = detail
         self.rules = TargetRules.of(detail, columns, self._spark)
@@ -172,11 +174,11 @@ class Writer:
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
 
-    def _widened(self, detail: TableDetail, columns: StructType) -> TableDetail:
+    def _widened(self, target: SparkTable, detail: TableDetail, columns: StructType) -> TableDetail:
         """The target, with columns of the rows' types where Delta can widen its own."""
         found = widenings(detail, columns, self.record_format.keys)
         for name, kind in found.items():
-            self._target.widen(name, kind)
+            target.widen(name, kind)
         return self.sink.detail() or detail if found else detail
 
     def _choose(self, detail: TableDetail, columns: StructType, *, writes: bool) -> None:
@@ -198,11 +200,16 @@ class Writer:
             self._place = self._files.place(
                 arrow_types(StructType([one for one in detail.columns if one.name in names]))
             )
-        if how.writer == TASKS and self.why_spark:
+        if self.why_spark and (how.writer == TASKS or how.table_format == ICEBERG):
+            setting = f"writer is {TASKS}" if how.writer == TASKS else f"table-format is {ICEBERG}"
             raise ConfigurationError(
-                f"writer is {TASKS}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave writer out, or"
-                " mend that"
+                f"{setting}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave the setting out, or mend"
+                " that"
             )
+        if how.table_format == ICEBERG:
+            # Snapshots that were set back may have expired since, with their numbers.
+            transaction_id = SinkRecord.transaction_id_of(how.consumer_group)
+            self.sink.numbers_after = self._target.last_number(transaction_id, detail)
         self.sink.use(self._files or self._target)
 
     def _no_rows(self) -> DataFrame:

@@ -146,7 +146,9 @@ class Lake:
         """A run up to its first round."""
         job, run_id = self.settings(**settings), uuid.uuid4().hex
         options = parse_options(job.options("earliest"))
-        table = BadRecords(self.spark, job.bad_records, self.group) if job.bad_records is not None else None
+        table = None
+        if job.bad_records is not None:
+            table = BadRecords(SparkTable(self.spark, job.bad_records), self.group)
         record_format = self.record_format or Divisible(by=self.bad_by, unread=self.unread)
         target = SparkTable(self.spark, job.target)
         writer = Writer(self.spark, job, options, target, table, record_format)

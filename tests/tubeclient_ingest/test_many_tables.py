@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from embedded_tubemq import EmbeddedTubeMQ, NewMessage, TopicConfig
 from tests.tubeclient_ingest.database import STORES, Database, Form
 from tests.tubeclient_ingest.lake import Killed, each_commit
+from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_attributes, encode_payload
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.record import SinkRecord
@@ -324,6 +325,17 @@ def test_events_that_say_no_columns_are_kept_in_the_rest_until_they_do(lake: Lak
         lake.run(schema=None)
         assert len(lake.rows("shop.orders", ["id"])) == 25
     assert len(lake.rows("_tubeclient._rest", ["value"])) == 10
+
+
+def test_what_tells_tables_apart_stays(lake: Lake) -> None:
+    """A table that lags is known by its stream's name, which would be another one."""
+    lake.tube.load("cdc", Database("canal-json", TABLES, 14).change(10))
+    lake.run()
+    rows = len(lake.rows("shop.orders", ["id"]))
+    with pytest.raises(ConfigurationError, match=r"are by table-by database\.table, and .* by table-by \$\.t\. Give"):
+        lake.run(table_by="$.t", format="json", target=f"{lake.folder}/_tubeclient/{{stream}}")
+    lake.run()
+    assert len(lake.rows("shop.orders", ["id"])) == rows
 
 
 def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:

@@ -141,8 +141,8 @@ def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> Non
 def test_records_stay_bad_if_rounds_overtake_a_retry_by_any_number(
     lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older numbers
-    again."""
+    """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older
+    numbers again."""
     monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
     lake.run(6)
     run = lake.start()
