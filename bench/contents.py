@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,12 +45,16 @@ def check_numbers(frame: DataFrame, wanted: Numbers) -> None:
 
 
 def table_rows(path: str, columns: Sequence[str]) -> pa.Table:
-    """A Delta table's rows, in the order of the first column, nulls last."""
+    """A Delta table's rows, or those of the Iceberg table `bench.target` in a warehouse, in the order of the first
+    column, nulls last."""
+    if (Path(path) / "catalog.db").exists():
+        lake = load_catalog("default", type="sql", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}")
+        return lake.load_table("bench.target").scan(selected_fields=tuple(columns)).to_arrow().sort_by(columns[0])
     return DeltaTable(path).to_pyarrow_table(columns=list(columns)).sort_by(columns[0])
 
 
 def check_table(path: str, wanted: pa.Table, nulls: int = 0) -> None:
-    """RuntimeError: the Delta table does not have exactly these rows, in any order, and so many without a value."""
+    """RuntimeError: the table does not have exactly these rows, in any order, and so many without a value."""
     found = table_rows(path, wanted.column_names).cast(wanted.schema)
     empty = pa.table({one.name: pa.nulls(nulls, one.type) for one in wanted.schema})
     if not found.equals(pa.concat_tables([wanted, empty])):

@@ -104,6 +104,10 @@ def measure_ingest(stage: Stage, results: Results) -> None:
         "`tubeclient ingest`, none bad nor kept": measured(
             ingest(without, False, **_TYPED), lambda folder: check_table(str(folder / "target"), everything)
         ),
+        "`tubeclient ingest` into Iceberg, none bad nor kept": measured(
+            lambda folder: _job(stage, folder, without, False, **_TYPED, **_iceberg(folder)).run(),
+            lambda folder: check_table(str(folder / "lake"), everything),
+        ),
         "`tubeclient ingest`, values as they are": measured(
             ingest(without, False), lambda folder: check_table(str(folder / "target"), as_they_are)
         ),
@@ -117,6 +121,10 @@ def measure_ingest(stage: Stage, results: Results) -> None:
 _TYPED: Final[Mapping[str, Any]] = {"format": "json", "schema": _SCHEMA}
 
 
+def _iceberg(folder: Path) -> Mapping[str, Any]:
+    return {"table_format": "iceberg", "warehouse": str(folder / "lake"), "target": "bench.target"}
+
+
 def _job(stage: Stage, folder: Path, topic: str, bad_records: bool, **more: Any) -> Any:
     from tubeclient_ingest.job import Ingest
 
@@ -124,7 +132,7 @@ def _job(stage: Stage, folder: Path, topic: str, bad_records: bool, **more: Any)
         more["bad_records"] = str(folder / "bad")
     return Ingest(
         stage.spark,
-        target=str(folder / "target"),
+        target=more.pop("target", str(folder / "target")),
         offsets_table=str(folder / "offsets"),
         master_servers=stage.tubemq.master_address,
         consumer_group=stage.name("group"),

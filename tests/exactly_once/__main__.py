@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.exactly_once.faults import FAULTS, LONG_FAULTS
 from tests.exactly_once.run import SERVERS, run
-from tubeclient_ingest.settings import WRITERS
+from tubeclient_ingest.settings import TABLE_FORMATS, WRITERS
 
 
 def main() -> int:
@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--per-second", type=float, default=200, help="numbers that the producers write")
     parser.add_argument("--latest", action="store_true", help="begin at the latest messages, not at the earliest")
     parser.add_argument("--writer", choices=WRITERS, default="auto", help="the job's")
+    parser.add_argument("--table-format", choices=TABLE_FORMATS, default="delta", help="the job's")
     parser.add_argument("--folder", type=Path, default=None, help="for logs and tables; kept. Default: one that is not")
     given = parser.parse_args()
     faults = tuple(names[name] for name in given.fault or names)
@@ -43,6 +44,7 @@ def main() -> int:
             faults=faults,
             latest=given.latest,
             writer=given.writer,
+            table_format=given.table_format,
         )
     return 0 if report.whole else 1
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.exactly_once.looking import Positions, records
+from tests.exactly_once.looking import ICEBERG_TABLE, Positions, records
 from tests.exactly_once.processes import Child, Found, marked, send_signal
 from tests.spark_home import JAVA_OPTIONS, delta_confs
 from tests.waiting import wait_for
@@ -90,6 +90,7 @@ class Job:
         self.table = folder / "table"
         self.offsets_table = folder / "offsets"
         folder.mkdir(parents=True)
+        self._is_iceberg = settings.get("table-format") == "iceberg"
         self.runs: list[Child] = []
         self._mark = mark
         self._spark_url = spark_url
@@ -109,7 +110,8 @@ class Job:
         self._earlier = {record.run_id for _, record in records(self.table)}
         settings = {
             **self._settings,
-            "target": str(self.table),
+            "target": ICEBERG_TABLE if self._is_iceberg else str(self.table),
+            **({"warehouse": str(self.table)} if self._is_iceberg else {}),
             "offsets-table": str(self.offsets_table),
             "spark-master": self._spark_url,
         }
@@ -180,6 +182,8 @@ class Job:
     @property
     def version(self) -> int:
         """The table's newest version; -1 for none."""
+        if self._is_iceberg:
+            return next((version for version, _ in records(self.table)), -1)
         with contextlib.suppress(FileNotFoundError):
             stems = (path.stem for path in (self.table / "_delta_log").iterdir() if path.suffix == ".json")
             return max((int(stem) for stem in stems if stem.isdigit()), default=-1)

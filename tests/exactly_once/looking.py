@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from sqlalchemy.exc import OperationalError
 
 from offsets_store.schema import INITIAL, POSITION
 from tests.exactly_once.judge import Place, Row
@@ -23,15 +27,18 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
+from tubeclient_ingest.iceberg_table import commits_of
 from tubeclient_ingest.record import SinkRecord
 
 __all__ = [
+    "ICEBERG_TABLE",
     "Positions",
     "end_of_sink",
     "ends_of_brokers",
     "first_beginning",
     "held_by_brokers",
     "in_table",
+    "is_iceberg",
     "kept",
     "newest_commit_of",
     "records",
@@ -41,6 +48,7 @@ __all__ = [
 Positions: TypeAlias = Mapping[str, int]
 """Index offsets by partition key."""
 
+ICEBERG_TABLE: Final = "storm.numbers"
 _GROUPS = reader_groups_of("judge")
 
 
@@ -114,6 +122,10 @@ def newest_commit_of(path: Path, run_id: str) -> int:
 
 def records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
     """Version and what the job says of it, the newest first."""
+    if is_iceberg(path):
+        table = _iceberg(path)
+        commits = () if table is None else commits_of(table.metadata, ICEBERG_TABLE)
+        yield from ((one.version, one.record) for one in commits if one.record is not None)
     for log in sorted((path / "_delta_log").glob("*.json"), reverse=True):
         for line in log.read_text().splitlines():
             record = SinkRecord.parse(json.loads(line).get("commitInfo", {}).get("userMetadata"))
@@ -121,12 +133,32 @@ def records(path: Path) -> Iterator[tuple[int, SinkRecord]]:
                 yield int(log.stem), record
 
 
+def is_iceberg(path: Path) -> bool:
+    """Whether it is a folder of Iceberg tables with their catalog."""
+    return (path / "catalog.db").exists()
+
+
+def _iceberg(path: Path) -> Table | None:
+    if not is_iceberg(path):
+        return None
+    with suppress(NoSuchTableError, OperationalError):  # before the job has made it
+        catalog = load_catalog("default", type="sql", uri=f"sqlite:///{path}/catalog.db", init_catalog_tables="false")
+        return catalog.load_table(ICEBERG_TABLE)
+    return None
+
+
 def in_table(path: Path) -> list[Row]:
     """Every row of the table."""
-    rows = DeltaTable(path).to_pyarrow_table(columns=["partitionKey", "messageId", "value"]).to_pylist()
+    names = ["partitionKey", "messageId", "value"]
+    if (table := _iceberg(path)) is None:
+        rows = DeltaTable(path).to_pyarrow_table(columns=names).to_pylist()
+    else:
+        rows = table.scan(selected_fields=tuple(names)).to_arrow().to_pylist()
     return [Row(Place(row["partitionKey"], row["messageId"]), int(row["value"])) for row in rows]
 
 
 def row_count(path: Path) -> int:
     """How many rows the table has, by its log alone; 0 where there is no table yet."""
+    if (table := _iceberg(path)) is not None:
+        return table.scan().count()
     return DeltaTable(path).count() if DeltaTable.is_deltatable(str(path)) else 0

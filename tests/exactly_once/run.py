@@ -147,21 +147,24 @@ def run(
     faults: tuple[Fault, ...] = FAULTS,
     latest: bool = False,
     writer: str = "auto",
+    table_format: str = "delta",
     down_seconds: float = 60.0,
     workers: int = 2,
 ) -> Report:
     """Do what is `first`, and then what the seed draws: each other fault once, in an order of its own, and all again
     and again; no further one once there were `rounds` of them, or `seconds` are over. A broker that stays down does so
     for `down_seconds` at least. With `latest` the job begins at the latest messages, of which there are some;
-    `writer` is its setting. With one of Spark's `workers` no task runs twice at a time, and fewer processes start.
+    `writer` and `table_format` are its settings. With one of Spark's `workers` no task runs twice at a time, and fewer
+    processes start.
 
     Each fault draws from a source of its own: a seed means the same script, however long things take.
     """
     report = Report(server, seed)
+    settings = {"writer": writer, "table-format": table_format, **({"starting-offsets": "latest"} if latest else {})}
     order = random.Random(seed)
     with (
         scenery(folder, server, workers) as (tube, spark, mark),
-        job_of(folder, mark, tube, spark, writer=writer, **({"starting-offsets": "latest"} if latest else {})) as job,
+        job_of(folder, mark, tube, spark, **settings) as job,
     ):
         report.order = watch = OrderWatch(job)
         scene = Scene(tube, spark, job, watch, order, down_seconds)

@@ -29,12 +29,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(1500)]
 
 
 @pytest.mark.parametrize(
-    ("server", "latest", "writer"),
-    [("embedded", True, "spark"), ("apache", False, "tasks")],
-    ids=["embedded", "apache"],
+    ("server", "latest", "writer", "table_format"),
+    [("embedded", True, "spark", "delta"), ("apache", False, "tasks", "delta"), ("apache", False, "tasks", "iceberg")],
+    ids=["embedded", "apache", "iceberg"],
 )
 def test_each_message_is_in_the_table_once_whatever_is_killed(
-    server: str, latest: bool, writer: str, tmp_path: Path
+    server: str, latest: bool, writer: str, table_format: str, tmp_path: Path
 ) -> None:
     """One job reads all there is. The other begins at the latest, and its driver is killed in the first round:
     what came until then is not lost, as the first commit says where the group begins.
@@ -53,6 +53,7 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(
         faults=faults,
         latest=latest,
         writer=writer,
+        table_format=table_format,
         down_seconds=15.0,
     )
     assert report.whole, "\n".join(report.lines())
