@@ -149,7 +149,7 @@ def check_beginning(
         )
     raise UnknownRows(
         f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"
-        f" removes it after delta.logRetentionDuration. {advice or _SAY_WHERE + _OF_GROUP}"
+        f" removes it after delta.logRetentionDuration, and Iceberg's snapshots expire. {advice or _SAY_WHERE + _OF_GROUP}"
     )
 
 
@@ -185,11 +185,11 @@ def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | Non
 def unknown_rows(taken: TakenOut, where: str, consumer_group: str, target: str = _TARGET) -> UnknownRows:
     """The error for a commit after which it is unknown which rows of the group the table at `where` has; `target` are
     the settings with which the user takes it as it is."""
-    undo = (
-        f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
-        if taken.version
-        else "remove the table, and give starting-offsets earliest"
-    )
+    undo = "remove the table, and give starting-offsets earliest"
+    if taken.operation.islower():  # Iceberg's words
+        undo = "set the table's main branch back to the snapshot before it"
+    elif taken.version:
+        undo = f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
     return UnknownRows(
         f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
         f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"

@@ -117,18 +117,18 @@ class IcebergTable:
             raise LogError(text, is_conflict=isinstance(error, CommitFailedException)) from None
 
     def _secrets(self) -> Mapping[str, str]:
-        with contextlib.suppress(Exception):
-            properties = _catalog(self._warehouse, self._catalog_name).properties
-            return {**self._options, **{name: str(value) for name, value in properties.items()}}
-        return self._options
+        from pyiceberg.utils.config import Config
+
+        properties = Config().get_catalog_config(self._catalog_name) or {}
+        return {**self._options, **{name: str(value) for name, value in properties.items()}}
 
     def _catalog_there(self) -> Catalog:
         try:
             return _catalog(self._warehouse, self._catalog_name)
-        except ValueError as error:
+        except ValueError:  # whose text may have the uri
             raise ConfigurationError(
-                f"pyiceberg has no catalog {self._catalog_name}, with which the name {self.where} begins: {error}."
-                " Describe it in .pyiceberg.yaml or the environment, or give a warehouse"
+                f"the name {self.where} begins with a catalog's, and what {self._catalog_name} is pyiceberg does not"
+                " know. Describe it in .pyiceberg.yaml or the environment, with type and uri, or give a warehouse"
             ) from None
 
     def _load(self) -> Table | None:
@@ -419,7 +419,6 @@ def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
     while at is not None and at in by_id:
         on_main.append(by_id[at])
         at = by_id[at].parent_snapshot_id
-    is_whole = at is None
     there = {one.snapshot_id for one in on_main}
     undone = [one for one in found.snapshots if one.snapshot_id not in there and _record_in(one) is not None]
     undone.sort(key=_number_of)
@@ -436,12 +435,12 @@ def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
             yield from undone_above(number)
         yield _commit_of(one, where)
         newest = number
-    if undone:
-        # CREATE OR REPLACE TABLE leaves the table's id and its old snapshots.
-        yield Commit(newest, "REPLACE TABLE", {}, {}, None)
-        yield from undone_above(-1)
-    elif is_whole:
+    # Of a snapshot whose parent expired pyiceberg takes the parent away, and CREATE OR REPLACE TABLE begins anew under
+    # the same id. What is left of older ones, as with a tag, says nothing of those between.
+    if newest == (1 if on_main else 0):
         yield Commit(0, "CREATE TABLE", {}, {}, None, removes=False)
+    elif not on_main:
+        yield Commit(newest, "replace table", {}, {}, None)
 
 
 def _number_of(one: Snapshot) -> int:
@@ -467,6 +466,6 @@ def _commit_of(one: Snapshot, where: str) -> Commit:
             text = f"snapshot {one.snapshot_id} of {where}: {error}"
             raise ConfigurationError(text, condition=error.condition) from None
     keeps = operation in ("append", "replace")
-    name = "WRITE" if keeps else operation.upper()
+    name = "WRITE" if keeps else operation
     mode = {"mode": "Append"} if operation == "append" else {}
     return Commit(_number_of(one), name, mode, {"numOutputRows": added}, record, removes=not keeps, written=written)

@@ -168,7 +168,7 @@ def test_rows_that_others_took_out_are_asked_about(lake: Lake) -> None:
     lake.run()
     lake.table().delete("id = 1")
     lake.send(10)
-    with pytest.raises((ConfigurationError, IngestFailed), match="starting-offsets"):
+    with pytest.raises((ConfigurationError, IngestFailed), match="main branch back to the snapshot before it"):
         lake.run()
     lake.run(starting_offsets="target")
     assert lake.good() == [number for number in range(20) if number % EVERY and number != 1]

@@ -194,6 +194,19 @@ def test_a_history_that_expired_does_not_say_where_rows_end(lake: Path) -> None:
     assert (state.record, state.is_whole, state.sequence) == (None, False, 1)
 
 
+def test_snapshots_that_a_tag_kept_say_nothing_of_those_that_expired_after_them(lake: Path) -> None:
+    one = Writing(lake).open()
+    for number in range(4):
+        one.write((number, "x"), end=28 * (number + 1))
+    handle = one.handle
+    first, second, third, fourth = handle.snapshots()
+    handle.manage_snapshots().create_tag(second.snapshot_id, "kept").commit()
+    one.handle.append(pa.table({"id": [99], "name": ["x"]}))
+    one.handle.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in (first, third, fourth)]).commit()
+    state = Writing(lake).open().state
+    assert (state.record, state.is_whole, state.sequence, state.taken_out) == (None, False, 4, None)
+
+
 def test_a_table_made_anew_has_no_rows_of_the_group(lake: Path) -> None:
     one = Writing(lake).open()
     one.write((1, "a"), end=28)
@@ -206,17 +219,17 @@ def test_a_table_made_anew_has_no_rows_of_the_group(lake: Path) -> None:
     assert again.rows() == []
 
 
-def test_another_schema_under_the_same_id_took_all_rows_out(lake: Path) -> None:
+def test_a_table_that_was_replaced_under_its_id_does_not_say_where_rows_end(lake: Path) -> None:
     """As CREATE OR REPLACE TABLE leaves it: the old snapshots are there, and `main` begins anew."""
     one = Writing(lake).open()
     one.write((1, "a"), end=28)
     handle = one.handle
     with handle.transaction() as change:
         change._apply(*_without_main(handle))
-    state = Writing(lake).open().state
-    assert state.record is not None
-    assert state.taken_out is not None
-    assert state.taken_out.everything
+    for _ in range(2):
+        state = Writing(lake).open().state
+        assert (state.record, state.is_whole, state.sequence) == (None, False, 1)
+        one.handle.append(pa.table({"id": [9], "name": ["x"]}))
 
 
 def _without_main(handle: Table) -> Any:
@@ -383,14 +396,23 @@ def test_a_commit_whose_answer_was_lost_is_known_by_the_next_look(lake: Path, mo
     assert again.rows() == [(1, "a")]
 
 
-def test_a_secret_of_the_catalog_is_in_no_error(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYICEBERG_CATALOG__HIDDEN__TYPE", "sql")
-    monkeypatch.setenv("PYICEBERG_CATALOG__HIDDEN__URI", "postgresql://me:s3cr3t@127.0.0.1:1/x")
+@pytest.mark.parametrize(
+    ("kind", "uri"),
+    [
+        ("sql", "postgresql://me:s3cr3t@127.0.0.1:1/x"),
+        ("", "mysql+pymysql://me:s3cr3t@127.0.0.1:1/x"),
+        ("rest", "http://127.0.0.1:1/x?token=s3cr3t"),
+    ],
+)
+def test_a_secret_of_the_catalog_is_in_no_error(kind: str, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind:
+        monkeypatch.setenv("PYICEBERG_CATALOG__HIDDEN__TYPE", kind)
+    monkeypatch.setenv("PYICEBERG_CATALOG__HIDDEN__URI", uri)
     table = IcebergTable(None, "hidden.shop.orders", None, {})
     with pytest.raises((LogError, ConfigurationError)) as caught:
         table.detail()
     assert "s3cr3t" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="no catalog nothing"):
+    with pytest.raises(ConfigurationError, match="what nothing is pyiceberg does not"):
         IcebergTable(None, "nothing.shop.orders", None, {}).detail()
 
 
