@@ -58,7 +58,7 @@ class Texts:
 
 Field = tuple[str, bool, str, tuple[int, ...], tuple["Field", ...]]
 """As tubeclient.records.spec.Column has them: name, whether it is NOT NULL, kind, size, parts. What lists and maps have
-gets Arrow's names."""
+gets Arrow's names. One of the kind rescued, which is the last, gets the fields of json and kv that no other one has."""
 Pattern = Sequence[str | tuple[str, int, int]]
 """Of times: literals, and fields (Java's letter) with their least and most digits."""
 

@@ -14,6 +14,7 @@ from spark_source.options.settings_file import dashed
 from spark_source.options.table_uris import check_folders, is_name
 from tubeclient.admin.inlong_manager import InlongManager
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.spec import RESCUING
 from tubeclient_ingest.inlong_definition import PROPERTY
 from tubeclient_ingest.settings import IngestSettings
 from tubeclient_ingest.table_by import COUNTS, OWN, REST, StreamId, TableBy
@@ -125,7 +126,7 @@ def of_stream(
     table_by = table_by_of(settings)
     if name in (COUNTS, REST):
         more = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape", "encoding", "order_by"))
-        more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": ()}
+        more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": (), "rescue": "none"}
     else:
         given = {one: getattr(settings, one) for one in _PATTERNS}
         more = {one: table_by.filled(text, name) for one, text in given.items() if text is not None}
@@ -137,6 +138,9 @@ def of_stream(
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}
     more |= {"target": target_of(settings, name), "inlong_group": None, "table_by": None, "streams": ()}
     more |= {"inlong_manager": None, "manager_options": {}, "audit_proxies": None}
+    if settings.rescue != "none" and settings.format is None and name not in (COUNTS, REST):
+        kind = replace(settings, rescue="none", **more).records.kind
+        more["rescue"] = settings.rescue if kind in RESCUING else "none"
     # What rows have does not depend on the table they are for.
     return replace(settings, source_options={**settings.own_options, **settings.source_options}, **more)
 

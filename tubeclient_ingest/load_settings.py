@@ -51,6 +51,7 @@ class IngestArguments(TypedDict, total=False):
     encoding: str
     time_zone: str
     format_options: Mapping[str, str]
+    rescue: Literal["none", "fields", "values"]
     evolve: bool
     bad_records: str | Path
     max_bad_records: int

@@ -161,6 +161,13 @@ class IngestSettings:
         flag="--format-option",
         default_factory=dict,
     )
+    rescue: str = _setting(
+        "WHAT",
+        "For json and kv: fields puts the fields that the schema lacks into a column _rescued of the target, as JSON. "
+        "values also does so with values that are not of their column's type, and leaves the column null unless it is "
+        "NOT NULL. Default: none, which ignores the former, and makes the latter bad records.",
+        default="none",
+    )
     evolve: bool = _setting(
         "",
         "Add columns to the target that it lacks. In a table with delta.enableTypeWidening=true also widen the columns "
@@ -343,7 +350,10 @@ class IngestSettings:
         """What records mean, and so which columns the target has."""
         from spark_source.typed.format_settings import FormatSettings
 
-        return FormatSettings(**{one.name: getattr(self, one.name) for one in fields(FormatSettings)})
+        own = {one.name: getattr(self, one.name) for one in fields(FormatSettings)}
+        if self.inlong_manager is not None and self.format is None:
+            own["rescue"] = "none"  # each stream says its format
+        return FormatSettings(**own)
 
     @property
     def zone(self) -> str:

@@ -19,7 +19,7 @@ from spark_source.typed.columns import ARRIVAL, BAD_REASON
 from spark_source.typed.record_format import RecordFormat, or_fail, target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
-from tubeclient.records.spec import CHANGES
+from tubeclient.records.spec import CHANGES, RESCUED
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
@@ -393,8 +393,9 @@ class Writer:
 
     def _warn_of(self, none: Collection[str], rows: int) -> None:
         """Warn of columns of the schema in which `none` of the first rows has a value: a misspelt name has none."""
-        names = [name for name in self.record_format.columns.names if name in none]
-        if names and (rows >= _MANY_ROWS or len(names) == len(self.record_format.columns)):
+        columns = [name for name in self.record_format.columns.names if name != RESCUED]
+        names = [name for name in columns if name in none]
+        if names and (rows >= _MANY_ROWS or len(names) == len(columns)):
             _log.warning(
                 "none of the first %s has a value for %s, so %s null in %s. If that is wrong, correct the schema: its"
                 " names are those in the records, in the same case",

@@ -19,7 +19,7 @@ from tubeclient.records import Decoder, RecordSpec
 from tubeclient.records.avro_schema import columns_of_schema
 from tubeclient.records.inlong_stream import StreamFormat, parse_stream
 from tubeclient.records.protobuf_types import columns_of_message, message_type
-from tubeclient.records.spec import BINARY, CHANGES, KINDS
+from tubeclient.records.spec import BINARY, CHANGES, KINDS, check_rescue
 from tubeclient.records.spec import OPTIONS as RECORD_OPTIONS
 from tubeclient.wire.message_time import zone_named
 
@@ -59,12 +59,15 @@ class FormatSettings:
     """The columns that name a row, of which the target has the newest state. None: it has all rows."""
     order_by: str | None = None
     """The column that orders the rows of a key, of which `CHANGES` have none; or `OF_ARRIVAL`."""
+    rescue: str = "none"
+    """none, fields or values, as RecordSpec has it."""
 
     def __post_init__(self) -> None:
         self.check_format(self.format)
         if self.schema is not None and self.schema_from_inlong is not None:
             raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
         complete, _ = self._complete, self.zone
+        check_rescue(self.rescue, complete.kind)
         if complete.kind == "raw":
             given = sorted(name for name in _NEED_A_FORMAT if getattr(self, name))
             if given:
@@ -98,6 +101,11 @@ class FormatSettings:
         """ConfigurationError for a name that is no format's."""
         if name is not None and name not in _KINDS:
             raise ConfigurationError(f"format is {name!r}; there are {', '.join(_KINDS)}")
+
+    @property
+    def kind(self) -> str:
+        """raw, json, csv, kv, avro, protobuf, canal-json or debezium-json."""
+        return self._complete.kind
 
     def record_format(self) -> RecordFormat:
         """The format with its schema. Needs a running Spark, which parses the schema. Raises ConfigurationError."""
@@ -141,6 +149,7 @@ class FormatSettings:
             options=complete.options,
             descriptor=descriptor,
             message=message,
+            rescue=self.rescue,
         )
 
     def _column(self, schema: StructType, setting: str, name: str) -> str:

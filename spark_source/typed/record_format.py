@@ -30,7 +30,7 @@ from spark_source.typed.columns import (
 from spark_source.typed.decoding import Decoding, is_variant
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
-from tubeclient.records.spec import CHANGES
+from tubeclient.records.spec import CHANGES, RESCUED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,7 +61,7 @@ _ARRIVAL: Final = "struct<round: bigint, place: bigint>"
 
 @dataclass(frozen=True)
 class RecordFormat:
-    """How records are written, and which columns they have.
+    """How records are written, and which columns they have; with `RESCUED`, if their fields are rescued.
 
     `raw` has no schema: its columns are the source's. The others have one, and `LINEAGE` beside its columns.
     """
@@ -83,22 +83,23 @@ class RecordFormat:
             raise ConfigurationError(
                 f"the schema has a column {CHANGE}, which is where the target says what was done to a row; leave it out"
             )
+        if self.spec is not None:
+            Decoder(self.spec)
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigurationError(
                 f"the schema has {', '.join(twice)} more than once; names differ by more than case"
             )
-        if self.spec is not None:
-            Decoder(self.spec)
 
     @classmethod
     def of(cls, schema: StructType, spec: RecordSpec, order_by: str | None = None) -> RecordFormat:
         """Records of a `spec` with the columns of `schema` in place of its own; its keys are NOT NULL."""
-        from pyspark.sql.types import StructField, StructType
+        from pyspark.sql.types import StringType, StructField, StructType
 
         fields = [StructField(one.name, one.dataType, one.nullable and one.name not in spec.keys) for one in schema]
         columns = pa.schema([_arrow_field(one) for one in fields])
-        return cls(StructType(fields), replace(spec, schema=columns), order_by)
+        rescued = [] if spec.rescue == "none" else [StructField(RESCUED, StringType())]
+        return cls(StructType([*fields, *rescued]), replace(spec, schema=columns), order_by)
 
     @property
     def kind(self) -> str:

@@ -26,6 +26,7 @@ def typed(
     escape: str | None = None,
     encoding: str = "UTF-8",
     options: Mapping[str, str] | None = None,
+    rescue: str = "none",
 ) -> DataFrame:
     """Read the column `value` as records of `format` with the columns of `schema`, as `tubeclient ingest` does.
 
@@ -42,11 +43,13 @@ def typed(
         escape: The escape character of csv or kv.
         encoding: How text is encoded in `value`.
         options: Named like those of from_json, from_csv, from_avro and from_protobuf, as far as ingest takes them.
+        rescue: With fields, a column `_rescued` has the fields of json and kv that the schema lacks, as JSON. With
+            values, it also has those whose values are not of their column's type.
 
     Returns:
-        The columns of `schema`, all null in a bad record. With canal-json and debezium-json a struct `change` follows.
-        Then comes `tubemq`, a struct of all columns of `frame`, and `badReason`, null in a good record. Times without
-        a zone are in the session's time zone; the session's other settings change nothing.
+        The columns of `schema` (and `_rescued`), all null in a bad record. With canal-json and debezium-json a struct
+        `change` follows. Then comes `tubemq`, a struct of all columns of `frame`, and `badReason`, null in a good
+        record. Times without a zone are in the session's time zone; the session's other settings change nothing.
 
     Raises:
         ConfigurationError: The arguments do not fit.
@@ -62,6 +65,7 @@ def typed(
         escape=escape,
         encoding=encoding,
         format_options=options or {},
+        rescue=rescue,
         time_zone=_zone(str(frame.sparkSession.conf.get(SESSION_ZONE))),
     )
     form = settings.record_format()

@@ -45,6 +45,10 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
             {"format": "csv", "schema": "i INT", "escape": "!", "format_options": {"quote": "'"}},
             "quote is no format option of csv without quotes",
         ),
+        ({"rescue": "fields"}, "rescue is fields, and the format is raw; only json and kv have .*: leave it out"),
+        ({"format": "csv", "schema": "id INT", "rescue": "values"}, "rescue is values, and the format is csv"),
+        ({"format": "canal-json", "schema": "id INT", "rescue": "fields"}, "and the format is canal-json"),
+        ({"format": "json", "schema": "id INT", "rescue": "all"}, "rescue is 'all'; write none, fields or values"),
         (
             {"format": "json", "schema": "/nowhere/clicks.ddl"},
             "/nowhere/clicks.ddl, which cannot be read: No such file",
@@ -104,6 +108,7 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
         ("id INT NUT NULL", "the schema cannot be parsed: .*Syntax error"),
         ("DECIMAL(10, 2)", "names no column"),
         ("tubemq INT", "the schema has a column tubemq"),
+        ("a INT, A INT", "the schema has a more than once"),
         ("a ARRAY<INT>", "column a is array<int>, a type that csv does not have"),
         ("a VARCHAR(3)", r"column a is varchar\(3\), .*write STRING"),
     ],
@@ -112,6 +117,13 @@ def test_a_wrong_schema_is_said(delta_spark: SparkSession, ddl: str, said: str) 
     with pytest.raises(ConfigurationError, match=said) as caught:
         FormatSettings(format="csv", schema=ddl).record_format()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["_rescued", "_Rescued"])
+def test_a_schema_with_the_rescued_column_is_refused(delta_spark: SparkSession, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"the schema has a column {name}, .* rename it, or leave rescue out"):
+        FormatSettings(format="json", schema=f"{name} STRING", rescue="fields").record_format()
 
 
 @pytest.mark.spark

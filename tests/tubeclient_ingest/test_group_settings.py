@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,14 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.group_settings import defines, of_stream
 from tubeclient_ingest.load_settings import load_settings
 from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import COUNTS, StreamId
+from tubeclient_ingest.table_by import COUNTS, REST, StreamId
+
+NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
 
 
 def job(folder: Path, *streams: str) -> IngestSettings:
     given = {
-        "master_servers": "127.0.0.1:8715",
-        "consumer_group": "g",
-        "inlong_group": "shop",
-        "target": "/lake/{stream}",
+        **NEEDED,
         "streams": streams,
         "format": "protobuf",
         "format_options": {"descFilePath": f"{folder}/{{stream}}.desc", "messageName": "shop.{stream}"},
@@ -38,3 +38,22 @@ def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> No
     assert (defines(settings, click), defines(settings, StreamId("Order"))) == (True, False)
     with pytest.raises(ConfigurationError, match=r"streams names Order, and there is no .*Order.desc"):
         job(tmp_path, "Click", "Order")
+
+
+def test_fields_are_rescued_of_the_streams_that_have_some(tmp_path: Path) -> None:
+    """Each stream says its format. One that the user says is the same for all, and is checked at once."""
+    for kind in ("json", "csv", "raw"):
+        stream = {"dataType": kind, "dataSeparator": "124", "fieldList": [{"fieldName": "id", "fieldType": "long"}]}
+        (tmp_path / f"{kind}.json").write_text(json.dumps(stream))
+    by_files = load_settings(None, {**NEEDED, "rescue": "fields", "schema_from_inlong": f"{tmp_path}/{{stream}}.json"})
+    by_manager = load_settings(None, {**NEEDED, "rescue": "fields", "inlong_manager": "http://127.0.0.1:8083"})
+    for kind, rescue in (("json", "fields"), ("csv", "none"), ("raw", "none")):
+        text = (tmp_path / f"{kind}.json").read_text()
+        for of_one in (of_stream(by_files, StreamId(kind)), of_stream(by_manager, StreamId(kind), text)):
+            assert (of_one.records.kind, of_one.records.rescue) == (kind, rescue)
+    for settings in (by_files, by_manager):
+        assert [of_stream(settings, one).rescue for one in (COUNTS, REST)] == ["none", "none"]
+    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is csv"):
+        load_settings(None, {**NEEDED, "rescue": "fields", "format": "csv", "inlong_manager": "http://127.0.0.1:8083"})
+    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is raw"):
+        load_settings(None, {**NEEDED, "rescue": "fields", "inlong_group": None, "table_by": "topic", "topics": ["a"]})

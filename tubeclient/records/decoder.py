@@ -24,6 +24,7 @@ from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, kv_reader
 from tubeclient.records.json_text import fields_of, parse_object, syntax_of
 from tubeclient.records.logical_types import types_for_core
+from tubeclient.records.rescued import rescuing_reader
 from tubeclient.records.spec import BINARY, CHANGES, KINDS, Column, RecordSpec, check_options, columns_of, encoding_of
 from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
@@ -190,6 +191,8 @@ def _reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[Any], dict
 
 
 def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str], dict[str, Any]]:
+    if spec.rescue != "none":
+        return rescuing_reader(spec, columns[:-1])
     syntax, values, shape = syntax_of(spec.options), Values(spec), shape_of(columns)
 
     def read(text: str) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.spec import Column, RecordSpec, flag
+from tubeclient.records.json_text import quoted
+from tubeclient.records.rescued import rescued
+from tubeclient.records.spec import RESCUED, Column, RecordSpec, flag
 from tubeclient.records.values import SPACES, Values, missing
 
 MOST_SEPARATORS: Final = 250_000
@@ -56,18 +58,20 @@ def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
 
 
 def kv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
-    """How kv is read. Keys that no column has are left out, and columns without a key are null."""
+    """How kv is read. Keys that no column has are left out or rescued, and columns without a key are null."""
     if spec.separator == spec.kv_separator:
         raise ConfigurationError("separator and kvSeparator must be different characters")
     values, null = Values(spec), spec.options.get("nullValue", "")
     pairs = _Escaped("separator", spec.separator, spec.escape)
     halves = _Escaped("kvSeparator", spec.kv_separator, spec.escape)
-    wanted = {column.name: column for column in columns}
+    wanted = {column.name: column for column in columns if column.kind != "rescued"}
+    has_rescued = len(wanted) < len(columns)
 
     def read(text: str) -> dict[str, Any]:
         _check_count(text, spec.separator)
         row: dict[str, Any] = dict.fromkeys(wanted)
         seen = set()
+        left = []
         for start, part in pairs.parts(text):
             if not part:
                 continue
@@ -77,16 +81,22 @@ def kv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
             key, value = halves.plain(part[:end]), halves.plain(part[end + 1 :])
             column = wanted.get(key)
             if column is None:
+                left.append((key, quoted(value)))
                 continue
             if key in seen:
                 raise BadRecord(f"{key} is there twice", start)
             seen.add(key)
             if value not in ("", null):
-                row[key] = values.of_text(value, column, key, start + end + 1)
-        for column in columns:
+                try:
+                    row[key] = values.of_text(value, column, key, start + end + 1)
+                except BadRecord:
+                    if not values.rescues(column):
+                        raise
+                    left.append((key, quoted(value)))
+        for column in wanted.values():
             if column.required and row[column.name] is None:
                 raise missing(column)
-        return row
+        return row if not has_rescued else {**row, RESCUED: rescued(left)}
 
     return read
 

@@ -6,9 +6,12 @@ checked and not kept, so the tree takes memory for what the columns take only.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.records.fault import BadRecord
@@ -31,6 +34,8 @@ NOT_JSON: Final = "the text is not JSON"
 Shape: TypeAlias = "bool | Mapping[str, Shape]"
 """Which parts of a value are kept. True: all. False: none; the value itself has its place. Names: those fields of an
 object, each in its shape, and none of the others; of a list the items, each in this shape."""
+UNREAD: Final[Mapping[str, Shape]] = MappingProxyType({})
+"""The shape of a value of which the place is kept, and nothing else."""
 
 
 class Node:
@@ -151,11 +156,11 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
         if found.lastindex != _OPENING:
             _check_number(found)
             keeps = opened[-1].keeps if opened else True
-            node = _scalar(found) if keeps else _UNWANTED
+            node = _UNWANTED if not keeps else _scalar(found) if inner is not UNREAD else _unread(found)
         else:
             if len(opened) == MOST_DEPTH:
                 raise BadRecord(f"the JSON is deeper than {MOST_DEPTH} levels", place - 1)
-            top = _Open(text[place - 1] == "{", place - 1, inner)
+            top = _Open(text[place - 1] == "{", place - 1, inner is not UNREAD and inner)
             closing = syntax.after(text, place)
             if closing is None or closing[1] != ("}" if top.is_object else "]"):
                 opened.append(top)
@@ -221,7 +226,7 @@ def _name(text: str, place: int, one: _Open, syntax: Syntax) -> tuple[int, Shape
     shape = one.shape.get(name)
     one.keeps = shape is not None
     one.name = name
-    return found.end(), shape or False
+    return found.end(), False if shape is None else shape
 
 
 def _scalar(found: re.Match[str]) -> Node:
@@ -232,6 +237,13 @@ def _scalar(found: re.Match[str]) -> Node:
     if group == _WORD:
         return Node(*_WORDS[found[group]], start, end)
     return Node("number", found[group], start, end)
+
+
+def _unread(found: re.Match[str]) -> Node:
+    group = found.lastindex or 0
+    start, end = found.span(group)
+    quotes = group <= _TEXT_IN_SINGLES
+    return Node("", None, start - quotes, end + quotes)
 
 
 def _check_number(found: re.Match[str]) -> None:
@@ -269,6 +281,21 @@ def _past_space(text: str, place: int, syntax: Syntax) -> int:
 
 def _not_json(text: str, place: int, syntax: Syntax) -> BadRecord:
     return BadRecord(NOT_JSON, _past_space(text, place, syntax))
+
+
+def strict_text(text: str, node: Node) -> str:
+    """A value of `text` as JSON of RFC 8259: as it was written, or else as a text of that. BadRecord: half a surrogate
+    pair is in it."""
+    raw = text[node.start : node.end]
+    with suppress(BadRecord):
+        if parse_value(raw, 0, STRICT, UNREAD).end == len(raw):
+            return raw
+    return quoted(_unescaped(raw[1:-1], node.start + 1) if raw[0] in "\"'" else raw)
+
+
+def quoted(text: str) -> str:
+    """A text in JSON, with no more escapes than it needs."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def fields_of(node: Node, name: str | None = "", wanted: Collection[str] | None = None) -> dict[str, Node]:

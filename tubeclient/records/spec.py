@@ -39,6 +39,9 @@ class RecordSpec:
     """Of protobuf a FileDescriptorSet with all imports; of avro the JSON of its schema."""
     message: str = ""
     """Of protobuf only: the message's full name in the descriptor, or its own."""
+    rescue: str = "none"
+    """Of `RESCUING` only, one of `RESCUES`: what goes to a further column, `RESCUED`, as tubeclient.records.rescued has
+    it."""
 
     @property
     def has_quotes(self) -> bool:
@@ -57,7 +60,8 @@ class Column(NamedTuple):
     name: str
     """Its own name; "" within a list or a map."""
     kind: str
-    """bool, int, float, decimal, string, variant, binary, date, timestamp, timestamp_ntz, list, map or struct."""
+    """bool, int, float, decimal, string, variant, binary, date, timestamp, timestamp_ntz, list, map or struct; or
+    rescued, which is the last one."""
     type: pa.DataType
     simple: str
     """Spark's name of the type, such as bigint or array<int>."""
@@ -76,6 +80,12 @@ BINARY: Final = ("avro", "protobuf")
 NESTED: Final = ("json", *BINARY, "debezium-json")
 """Kinds that have more than plain types."""
 KINDS: Final = ("json", "csv", "kv", *BINARY, *CHANGES)
+RESCUING: Final = ("json", "kv")
+"""Kinds whose records may have more fields than there are columns."""
+RESCUES: Final = ("none", "fields", "values")
+"""Nothing; fields that no column has; also values that are not of their column's type, unless it is NOT NULL."""
+RESCUED: Final = "_rescued"
+"""The column of what no other one takes."""
 ENCODINGS: Final = ("UTF-8", "UTF-16", "UTF-16BE", "UTF-16LE", "US-ASCII", "ISO-8859-1", "GBK", "GB18030", "Big5")
 
 _TIMES: Final = ("timestampFormat", "dateFormat")
@@ -120,8 +130,20 @@ _DEEPEST: Final = 50
 """Types within types. Each takes a few calls of Python's stack."""
 
 
+def check_rescue(rescue: str, kind: str) -> None:
+    """ConfigurationError: it is none of `RESCUES`, or records of the kind have nothing to rescue."""
+    if rescue not in RESCUES:
+        raise ConfigurationError(f"rescue is {rescue!r}; write {', '.join(RESCUES[:-1])} or {RESCUES[-1]}")
+    if rescue != "none" and kind not in RESCUING:
+        raise ConfigurationError(
+            f"rescue is {rescue}, and the format is {kind}; only {' and '.join(RESCUING)} have fields to rescue: leave"
+            " it out"
+        )
+
+
 def check_options(spec: RecordSpec) -> None:
     """ConfigurationError: an option that records of the kind do not have."""
+    check_rescue(spec.rescue, spec.kind)
     kind = "csv without quotes" if spec.kind == "csv" and not spec.has_quotes else spec.kind
     for name, text in spec.options.items():
         if name not in OPTIONS[kind] and (spec.kind, name, text) != ("csv", "quote", ""):
@@ -137,7 +159,7 @@ def encoding_of(spec: RecordSpec) -> str:
 
 
 def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
-    """The columns of the schema. ConfigurationError: a type that the kind of records does not have."""
+    """The columns of the schema, and `RESCUED`. ConfigurationError: a type that the kind of records does not have."""
     found = []
     for one in spec.schema:
         column = _column(one.name, one.type, one.name, 0)
@@ -147,6 +169,13 @@ def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
         if not is_plain and spec.kind not in NESTED:
             raise ConfigurationError(f"column {one.name} is {column.simple}, a type that {spec.kind} does not have")
         found.append(column._replace(required=not one.nullable))
+    if spec.rescue != "none":
+        if twin := next((one.name for one in found if one.name.lower() == RESCUED), None):
+            raise ConfigurationError(
+                f"the schema has a column {twin}, which is where rescue puts what no column takes; rename it, or leave"
+                " rescue out"
+            )
+        found.append(Column(RESCUED, "rescued", pa.string(), "string"))
     return tuple(found)
 
 

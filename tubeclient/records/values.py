@@ -20,6 +20,7 @@ from tubeclient.records.json_text import (
     MOST_VALUES,
     NOT_JSON,
     STRICT,
+    UNREAD,
     Node,
     Shape,
     fields_of,
@@ -64,8 +65,11 @@ class Values:
     def __init__(self, spec: RecordSpec) -> None:
         options = spec.options
         self._is_change = spec.kind in CHANGES
+        self._rescues = spec.rescue == "values"
         self._left = MOST_VALUES
         """How many values the record may still have in lists and rows."""
+        self._is_whole = True
+        """Whether columns have all fields of the value that is read."""
         self._date = date_reader(options.get("dateFormat"))
         self._moment = moment_reader(options.get("timestampFormat"), spec.time_zone)
         self._local_time = local_time_reader(options.get("timestampNTZFormat"))
@@ -123,19 +127,33 @@ class Values:
             return _misfit(column, path, place) if value is None else value
         return self._time_of(text, column, path, place)
 
-    def row(self, fields: Mapping[str, Node], columns: Iterable[Column], text: str) -> dict[str, Any]:
-        """The columns' values, from an object's fields. BadRecord: a value is not of its type, or one is missing that
-        is required."""
+    def row(
+        self, fields: Mapping[str, Node], columns: Iterable[Column], text: str, left: set[str] | None = None
+    ) -> dict[str, Any]:
+        """The columns' values, from an object's fields. `left` gets the names of those of which the columns do not have
+        all. BadRecord: a value is not of its type and is not rescued, or one is missing that is required."""
         self.begin()
         row = {}
         for column in columns:
             name = column.name
             node = fields.get(name)
-            value = None if node is None else self.of_node(node, column, text, name)
+            self._is_whole = True
+            try:
+                value = None if node is None else self.of_node(node, column, text, name)
+            except BadRecord:
+                if not self.rescues(column):
+                    raise
+                value, self._is_whole = None, False
             if value is None and column.required:
                 raise missing(column)
+            if left is not None and not self._is_whole:
+                left.add(name)
             row[name] = value
         return row
+
+    def rescues(self, column: Column) -> bool:
+        """Whether a value that is not of the column's type makes it null, and not the record bad."""
+        return self._rescues and not column.required and self._left >= 0
 
     def _bool(self, node: Node, column: Column, text: str, path: str) -> bool:
         return node.value is True if node.kind == "boolean" else _misfit(column, path, node.start)
@@ -208,6 +226,7 @@ class Values:
         self.take(len(column.parts), node.start)
         names = {part.name for part in column.parts}
         fields = fields_of(node, path, names)
+        self._is_whole &= len(fields) == len(node.value)
         row = {}
         for part in column.parts:
             one = fields.get(part.name)
@@ -248,16 +267,24 @@ def missing(column: Column) -> BadRecord:
     return BadRecord(f"{column.name} is NOT NULL and has no value")
 
 
-def shape_of(columns: Iterable[Column]) -> dict[str, Shape]:
-    """The parts of a JSON object that columns need."""
-    return {column.name: _shape(column) for column in columns}
+class _WithOthers(dict[str, Shape]):
+    """A shape that has a place for each field."""
+
+    def get(self, name: str, default: Any = UNREAD) -> Any:
+        return super().get(name, default)
 
 
-def _shape(column: Column) -> Shape:
+def shape_of(columns: Iterable[Column], *, others: bool = False) -> dict[str, Shape]:
+    """The parts of a JSON object that columns need; with `others` also the places of fields that no column has."""
+    found = {column.name: _shape(column, others=others) for column in columns}
+    return _WithOthers(found) if others else found
+
+
+def _shape(column: Column, *, others: bool) -> Shape:
     if column.kind == "struct":
-        return shape_of(column.parts)
+        return shape_of(column.parts, others=others)
     if column.kind == "list":
-        return _shape(column.parts[0]) or True
+        return _shape(column.parts[0], others=others) or True
     return column.kind == "map"
 
 

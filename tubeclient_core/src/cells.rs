@@ -14,6 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::columns::{Values, offsets};
+use crate::json::is_bare;
 use crate::times::{Pattern, Time};
 
 /// By kinds of columns.
@@ -58,6 +59,8 @@ pub enum Text {
     String,
     Binary,
     Variant,
+    /// JSON of what no other column takes. It is the last one, and no field's.
+    Rescued,
 }
 
 #[derive(Clone)]
@@ -68,8 +71,27 @@ pub struct Struct {
 
 impl Struct {
     pub fn of(columns: Vec<Column>) -> Self {
-        let places = columns.iter().enumerate().map(|(at, one)| (one.name.clone(), at)).collect();
+        let named = columns.iter().enumerate().filter(|(_, one)| !one.is_rescued());
+        let places = named.map(|(at, one)| (one.name.clone(), at)).collect();
         Self { columns, places }
+    }
+
+    fn rescued(&mut self) -> Option<(&mut Vec<bool>, &mut Values)> {
+        match self.columns.last_mut() {
+            Some(Column { present, cells: Cells::Text(values, Text::Rescued), .. }) => Some((present, values)),
+            _ => None,
+        }
+    }
+
+    pub fn rescues(&self) -> bool {
+        self.columns.last().is_some_and(Column::is_rescued)
+    }
+
+    /// Adds a field that no column has, its value in JSON. None: it has no column, or its name needs escapes.
+    pub fn rescue(&mut self, name: &str, value: &str) -> Option<()> {
+        let (_, values) = self.rescued()?;
+        let open = if values.is_begun() { ",\"" } else { "{\"" };
+        is_bare(name).then(|| [open, name, "\":", value].iter().for_each(|part| values.begin(part.as_bytes())))
     }
 
     /// Where the column of a name is. Mostly it is `next`, behind the one that was found before.
@@ -89,6 +111,12 @@ impl Struct {
 
     /// Puts nulls where the columns have no value with number `row` yet.
     pub fn fill(&mut self, row: usize) -> Option<()> {
+        if let Some((present, values)) = self.rescued()
+            && values.is_begun()
+        {
+            values.push(b"}")?;
+            present.push(true);
+        }
         self.columns.iter_mut().filter(|one| one.len() <= row).try_for_each(Column::null)
     }
 }
@@ -115,6 +143,7 @@ impl Column {
             ("string", []) => Cells::Text(Values::default(), Text::String),
             ("binary", []) => Cells::Text(Values::default(), Text::Binary),
             ("variant", []) => Cells::Text(Values::default(), Text::Variant),
+            ("rescued", []) => Cells::Text(Values::default(), Text::Rescued),
             ("date", []) => time(Time::Date),
             ("timestamp", []) => time(Time::Timestamp),
             ("timestamp_ntz", []) => time(Time::Local),
@@ -135,6 +164,10 @@ impl Column {
 
     pub fn len(&self) -> usize {
         self.present.len()
+    }
+
+    fn is_rescued(&self) -> bool {
+        matches!(self.cells, Cells::Text(_, Text::Rescued))
     }
 
     /// How many values a value of the column holds, with itself and without elements of lists.

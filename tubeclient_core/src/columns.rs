@@ -70,6 +70,15 @@ impl Values {
         Some(())
     }
 
+    /// Puts a part of a value. The next `push` ends it, and `cut` takes it away.
+    pub fn begin(&mut self, part: &[u8]) {
+        self.bytes.extend_from_slice(part);
+    }
+
+    pub fn is_begun(&self) -> bool {
+        self.bytes.len() > self.ends.last().map_or(0, |&end| end as usize)
+    }
+
     /// An empty one.
     pub fn push_empty(&mut self) {
         self.ends.push(self.ends.last().copied().unwrap_or(0));

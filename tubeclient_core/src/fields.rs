@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::cells::Struct;
+use crate::json::is_bare;
 use crate::values::{Meaning, read_text};
 
 /// The bound of the reference, which counts them.
@@ -55,7 +56,9 @@ impl Marks {
                 Some(column) if column.len() > row => return None, // it is there twice
                 Some(column) if self.is_null(value) => column.null()?,
                 Some(column) => read_text(value, column, meaning)?,
-                None => (),
+                None if !meaning.rescues => (),
+                None if is_bare(value) => all.rescue(key, &format!("\"{value}\""))?,
+                None => return None,
             }
         }
         all.fill(row)

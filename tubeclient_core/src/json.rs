@@ -282,6 +282,11 @@ fn is_kept(text: &str) -> bool {
     text.len() <= MOST_KEPT && !text.contains(['e', 'E'])
 }
 
+/// Whether a text needs no escapes between quotes.
+pub fn is_bare(text: &str) -> bool {
+    !text.bytes().any(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F))
+}
+
 /// None if a name is there twice.
 pub fn distinct(mut names: Vec<Cow<'_, str>>) -> Option<()> {
     names.sort_unstable();

@@ -17,13 +17,15 @@ pub struct Meaning {
     pub zone: Zone,
     /// As changes have it: a decimal may lose no digit, and a number is no time.
     pub exact: bool,
+    /// Whether fields that no column has go to a column of their own. In structs within, they are not ours.
+    pub rescues: bool,
     /// How many values the record may still put in lists and rows.
     left: usize,
 }
 
 impl Meaning {
-    pub fn new(zone: Zone, exact: bool) -> Self {
-        Self { zone, exact, left: 0 }
+    pub fn new(zone: Zone, exact: bool, rescues: bool) -> Self {
+        Self { zone, exact, rescues, left: 0 }
     }
 
     /// None: the record is too long.
@@ -97,6 +99,7 @@ pub fn read_struct(json: &mut Json<'_>, all: &mut Struct, row: usize, meaning: &
     json.object(|json, name| match all.find(&name, &mut next) {
         Some(column) if column.len() == row => read_json(json, column, meaning),
         Some(_) => None, // it is there twice
+        None if meaning.rescues => all.rescue(&name, json.raw()?),
         None => json.skip(false),
     })?;
     all.fill(row)

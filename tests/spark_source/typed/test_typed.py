@@ -56,6 +56,14 @@ def test_formats_have_their_options(delta_spark: SparkSession) -> None:
     assert (row.id, row.name, str(row.at), row.badReason) == (1, "x", "2024-01-02", None)
 
 
+def test_what_the_schema_lacks_is_rescued(delta_spark: SparkSession) -> None:
+    rows = source_rows(delta_spark, [b'{"id":1,"name":"x"}', b'{"id":2,"x":0.10,"y":[]}', b'{"x":1}'])
+    found = typed(rows, "json", CLICKS, rescue="fields")
+    assert found.columns == ["id", "name", "_rescued", "tubemq", "badReason"]
+    texts = [row._rescued for row in found.orderBy("tubemq.messageId").collect()]
+    assert texts == [None, '{"x":0.10,"y":[]}', None]
+
+
 def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
     rows = source_rows(delta_spark, [b'{"at":"2024-01-02T03:04:05"}'])
     for zone in ("Asia/Tokyo", "GMT+9", "+09:00"):
@@ -73,6 +81,7 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
         ({"schema": "badReason STRING"}, "the schema has a column badReason"),
         ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
         ({"separator": ","}, "separator is for csv and kv"),
+        ({"format": "csv", "rescue": "fields"}, "rescue is fields, and the format is csv"),
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
         ({"schema": "v ARRAY<VARIANT>"}, "column v has a VARIANT within"),
     ],

@@ -39,6 +39,8 @@ VARIANT = pa.field("", pa.string(), metadata={b"variant": b"true"})
 PATTERNS = ("yyyy-MM-dd HH:mm:ss", "yyyyMMddHHmmss", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "yyyy-MM-dd HH:mm:ss[.SSS][ XXX]")
 ZONES = ("UTC", "Asia/Shanghai", "Europe/Berlin", "America/St_Johns")
 
+RESCUES = st.sampled_from(["none", "none", "fields", "values"])
+
 _TIMES = (
     st.datetimes().map(str)
     | st.datetimes().map(lambda time: time.isoformat() + "Z")
@@ -192,7 +194,8 @@ def _times(draw: Callable[..., Any], names: tuple[str, ...]) -> dict[str, str]:
 def json_cases(draw: Callable[..., Any]) -> Case:
     schema = draw(schemas(NESTED, variants=True))
     options = _times(draw, ("timestampFormat", "dateFormat", "timestampNTZFormat"))
-    spec = RecordSpec(kind="json", schema=schema, options=options, time_zone=draw(st.sampled_from(ZONES)))
+    own = {"time_zone": draw(st.sampled_from(ZONES)), "rescue": draw(RESCUES)}
+    spec = RecordSpec(kind="json", schema=schema, options=options, **own)
     records = []
     for _ in range(draw(st.integers(1, 5))):
         pairs = [(one.name, draw(json_text(one.type))) for one in schema if draw(st.integers(0, 9))]
@@ -241,6 +244,7 @@ def kv_cases(draw: Callable[..., Any]) -> Case:
         escape=draw(st.sampled_from([None, "\\"])),
         options={**_times(draw, ("timestampFormat", "dateFormat")), "kvSeparator": kv_separator},
         time_zone=draw(st.sampled_from(ZONES)),
+        rescue=draw(RESCUES),
     )
     records = []
     for _ in range(draw(st.integers(1, 5))):

@@ -86,12 +86,15 @@ COLUMNS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
-def test_edges(zone: str) -> None:
+@pytest.mark.parametrize(
+    ("zone", "rescue"), [("UTC", "none"), ("Europe/Berlin", "fields"), ("Europe/Berlin", "values")]
+)
+def test_edges(zone: str, rescue: str) -> None:
     records: list[bytes | None] = [
         f'{{ "{name}" :{text}}}'.encode() for name, texts in EDGES.items() for text in (*texts, '"x"', "{}", "")
     ]
-    check(spec("json", COLUMNS, time_zone=zone), [*records, b"", None, b"{}", b"[]", b"{} x", b'{"i":1,"i":2}'])
+    more = [b"", None, b"{}", b"[]", b"{} x", b'{"i":1,"i":2}', b'{"x":1,"x":2,"m":{"1":{"b":0}}}', b'{"x":"\\ud800"}']
+    check(spec("json", COLUMNS, time_zone=zone, rescue=rescue), [*records, *more])
     plain_columns = {name: kind for name, kind in COLUMNS.items() if name not in "ylmv"}
     for one in (spec("csv", plain_columns, time_zone=zone), spec("csv", plain_columns, time_zone=zone, escape="\\")):
         lines = [
@@ -101,7 +104,8 @@ def test_edges(zone: str) -> None:
         ]
         check(one, [line.encode() for line in lines])
     pairs = [f"{name}={text.strip(chr(34))}" for name, texts in EDGES.items() for text in texts]
-    check(spec("kv", plain_columns, time_zone=zone), [pair.encode() for pair in pairs])
+    pairs += ["z=1&i=1&=x&z=", 'z="', "z\n=1", "é=\\"]
+    check(spec("kv", plain_columns, time_zone=zone, rescue=rescue, separator="&"), [pair.encode() for pair in pairs])
 
 
 TYPES = [
@@ -133,6 +137,18 @@ USUAL: list[tuple[RecordSpec, bytes]] = [
     (spec("csv", {"id": pa.int64(), "name": pa.string()}), b'17,"x, y"'),
     (spec("csv", {"id": pa.int64(), "name": pa.string()}, escape="\\"), b"17,x"),
     (spec("kv", {"id": pa.int64(), "name": pa.string()}, separator="&"), b"id=17&name=x&more=y"),
+    *(
+        one
+        for rescue in ("fields", "values")
+        for one in (
+            (
+                spec("json", {"id": pa.int64(), "s": pa.struct([("a", pa.string())])}, rescue=rescue),
+                b'{"x": {"y" : [1, 0.10]} ,"id":17,"s":{"a":[2]},"\\u00e9":"\\n","":1e400 ,"x":null,"Id":[ ]}',
+            ),
+            (spec("json", {"id": pa.int64()}, rescue=rescue), b'{"id":17}'),
+            (spec("kv", {"id": pa.int64()}, separator="&", rescue=rescue), b"x=1&id=17&x=&=\xc3\xa9"),
+        )
+    ),
     *(
         (debezium(keys=("id",)), json.dumps(one).encode())
         for one in (

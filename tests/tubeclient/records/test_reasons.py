@@ -85,6 +85,7 @@ EVENT = whole(
 )
 BY_KIND: dict[str, tuple[RecordSpec, Text]] = {
     "json": (spec("json", COLUMNS, ("i",)), ROW),
+    "rescued json": (spec("json", COLUMNS, ("i",), rescue="values"), ROW),
     "csv": (
         spec("csv", PLAIN, ("i",)),
         st.lists(st.sampled_from([TEXT, DIGITS, f'"{TEXT}', f'"{TEXT}"x', f'"{TEXT}\n', "1", ""])).map(",".join),
