@@ -114,6 +114,7 @@ MERGE: Final[Mapping[str, tuple[str, ...]]] = {
         "test_of_two_runs_that_looked_at_the_same_table_one_is_let_through",
         "test_rows_that_spark_or_delta_rs_take_out_are_told",
     ),
+    f"{INGEST}/test_rescue.py": ("test_a_table_without_the_column_gets_it",),
     f"{INGEST}/test_rest.py": ("test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now[True]",),
     f"{INGEST}/test_only_truth.py": (
         "test_a_target_that_is_made_anew",

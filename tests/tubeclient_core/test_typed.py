@@ -94,14 +94,16 @@ def test_what_is_odd_or_bad_is_left_to_the_plain_code() -> None:
     assert left == list(range(1, 1 + len(odd)))
 
 
-def test_fields_that_no_column_has_are_rescued_unless_they_are_in_a_struct_or_need_escapes() -> None:
+def test_fields_that_no_column_has_are_rescued_unless_they_need_escapes() -> None:
     usual, bad = b'{"x":[1, 2.50] ,"id":1,"":null}', b'{"x":1,"id":"1"}'
-    odd = [b'{"id":1,"many":[{"c":1}]}', b'{"id":1,"a\\n":1}', b'{"id":1,"x":"\\ud800"}']
-    left, rows = declined("json", [usual, bad, b'{"id":2}', *odd, b'{"id":3,"y":1,"y":2}'], rescue="fields")
-    assert left == [1, 3, 4, 5]
+    within = [b'{"many": [{"c":1}] ,"id":1}', b'{"id":1,"many":[{"c":1}],"small":"x"}']
+    odd = [b'{"id":1,"a\\n":1}', b'{"id":1,"x":"\\ud800"}']
+    texts = [usual, bad, b'{"id":2}', *within, *odd, b'{"id":3,"many":[{"a":1}],"y":1,"y":2}']
+    left, rows = declined("json", texts, rescue="fields")
+    assert left == [1, 4, 5, 6]
     rescued = [row and row["_rescued"] for row in rows]
     assert rescued[:3] == ['{"x":[1, 2.50],"":null}', None, None]
-    assert rescued[3:] == ['{"many":[{"c":1}]}', '{"a\\n":1}', '{"x":"\\ud800"}', '{"y":1,"y":2}']
+    assert rescued[3:] == ['{"many":[{"c":1}]}', None, '{"a\\n":1}', '{"x":"\\ud800"}', '{"y":1,"y":2}']
     left, rows = declined("kv", [b"id=1&x=y", b'id=1&x="', b'id=1&"=x', b"id=1"], separator="&", rescue="values")
     assert left == [1, 2]
     assert [row["_rescued"] for row in rows] == ['{"x":"y"}', '{"x":"\\""}', '{"\\"":"x"}', None]

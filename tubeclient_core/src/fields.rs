@@ -42,7 +42,7 @@ impl Marks {
 
     /// Puts the values of pairs, as those with number `row`.
     pub fn read_kv(&self, text: &str, all: &mut Struct, row: usize, meaning: &mut Meaning) -> Option<()> {
-        let (mut next, mut rest) = (0, Some(self.usual(text)?));
+        let (mut next, mut rest, rescues) = (0, Some(self.usual(text)?), all.rescues());
         while let Some(text) = rest {
             let end = find(text, |byte| byte == self.separator);
             let part = text.get(..end)?;
@@ -56,7 +56,7 @@ impl Marks {
                 Some(column) if column.len() > row => return None, // it is there twice
                 Some(column) if self.is_null(value) => column.null()?,
                 Some(column) => read_text(value, column, meaning)?,
-                None if !meaning.rescues => (),
+                None if !rescues => (),
                 None if is_bare(value) => all.rescue(key, &format!("\"{value}\""))?,
                 None => return None,
             }

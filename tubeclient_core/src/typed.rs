@@ -33,7 +33,6 @@ pub struct RecordReader {
     format: Format,
     /// The column of records, without any.
     empty: Column,
-    rescues: bool,
     offset_s: Option<Py<PyAny>>,
     /// Offsets that were asked for.
     known: Mutex<HashMap<i64, Option<i64>>>,
@@ -63,8 +62,7 @@ impl RecordReader {
             Format::Debezium(_) | Format::Canal(_) => rows(columns),
             _ => Column::new("records", true, Cells::Struct(Struct::of(columns))),
         };
-        let rescues = matches!(&empty.cells, Cells::Struct(all) if all.rescues());
-        Ok(Self { format, empty, rescues, offset_s, known: Mutex::default() })
+        Ok(Self { format, empty, offset_s, known: Mutex::default() })
     }
 
     /// The records between the offsets, null where they are not ours, and the indexes of those.
@@ -73,8 +71,7 @@ impl RecordReader {
         py.detach(|| {
             // Another thread may know others meanwhile; what is known is no more than what need not be asked again.
             let known = take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
-            let exact = matches!(self.empty.cells, Cells::List(..));
-            let mut meaning = Meaning::new(Zone::of(ask, known), exact, self.rescues);
+            let mut meaning = Meaning::new(Zone::of(ask, known), matches!(self.empty.cells, Cells::List(..)));
             let decoded = self.read(&data, &offsets, &mut meaning);
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = meaning.zone.known();
             decoded

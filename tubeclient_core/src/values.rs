@@ -17,19 +17,20 @@ pub struct Meaning {
     pub zone: Zone,
     /// As changes have it: a decimal may lose no digit, and a number is no time.
     pub exact: bool,
-    /// Whether fields that no column has go to a column of their own. In structs within, they are not ours.
-    pub rescues: bool,
+    /// Whether what was read had fields that no column has.
+    is_part: bool,
     /// How many values the record may still put in lists and rows.
     left: usize,
 }
 
 impl Meaning {
-    pub fn new(zone: Zone, exact: bool, rescues: bool) -> Self {
-        Self { zone, exact, rescues, left: 0 }
+    pub fn new(zone: Zone, exact: bool) -> Self {
+        Self { zone, exact, is_part: false, left: 0 }
     }
 
     /// None: the record is too long.
     pub fn begin(&mut self, text: &str) -> Option<()> {
+        self.is_part = false;
         self.left = text.len().saturating_mul(MOST_EACH).saturating_add(MOST_ALWAYS).min(MOST);
         (text.len() <= MOST_BYTES).then_some(())
     }
@@ -95,12 +96,23 @@ pub fn read_node(node: &Node<'_>, json: &mut Json<'_>, column: &mut Column, mean
 
 /// Puts the values of an object that is there, as those with number `row`.
 pub fn read_struct(json: &mut Json<'_>, all: &mut Struct, row: usize, meaning: &mut Meaning) -> Option<()> {
-    let mut next = 0;
+    let (mut next, rescues) = (0, all.rescues());
     json.object(|json, name| match all.find(&name, &mut next) {
-        Some(column) if column.len() == row => read_json(json, column, meaning),
+        Some(column) if column.len() == row => {
+            let mut whole = json.clone();
+            read_json(json, column, meaning)?;
+            if meaning.is_part && rescues {
+                meaning.is_part = false;
+                all.rescue(&name, whole.raw()?)?;
+            }
+            Some(())
+        }
         Some(_) => None, // it is there twice
-        None if meaning.rescues => all.rescue(&name, json.raw()?),
-        None => json.skip(false),
+        None if rescues => all.rescue(&name, json.raw()?),
+        None => {
+            meaning.is_part = true;
+            json.skip(false)
+        }
     })?;
     all.fill(row)
 }

@@ -131,9 +131,11 @@ def json_text(kind: pa.DataType) -> st.SearchStrategy[str]:
         written = pairs.map(lambda pairs: _object(list(pairs.items())))
     elif pa.types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
-        written = st.tuples(*(json_text(one.type) for one in fields)).map(
-            lambda values: _object([(one.name, value) for one, value in zip(fields, values, strict=True)])
+        whole = st.tuples(*(json_text(one.type) for one in fields)).map(
+            lambda values: [(one.name, value) for one, value in zip(fields, values, strict=True)]
         )
+        more = st.sampled_from([[], [], [], [("more", "[0.10]")]])
+        written = st.tuples(whole, more).map(lambda pairs: _object(pairs[0] + pairs[1]))
     elif kind in _INTS or kind in (pa.float32(), pa.float64(), pa.bool_()) or pa.types.is_decimal(kind):
         written = (
             plain_text(kind)

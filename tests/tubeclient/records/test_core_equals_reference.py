@@ -143,7 +143,7 @@ USUAL: list[tuple[RecordSpec, bytes]] = [
         for one in (
             (
                 spec("json", {"id": pa.int64(), "s": pa.struct([("a", pa.string())])}, rescue=rescue),
-                b'{"x": {"y" : [1, 0.10]} ,"id":17,"s":{"a":[2]},"\\u00e9":"\\n","":1e400 ,"x":null,"Id":[ ]}',
+                b'{"x": {"y" : [1, 0.10]} ,"id":17,"s": {"a":[2], "b":{"c":1}} ,"\\u00e9":"\\n","":1e400 ,"x":null}',
             ),
             (spec("json", {"id": pa.int64()}, rescue=rescue), b'{"id":17}'),
             (spec("kv", {"id": pa.int64()}, separator="&", rescue=rescue), b"x=1&id=17&x=&=\xc3\xa9"),
