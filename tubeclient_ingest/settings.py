@@ -243,6 +243,7 @@ class IngestSettings:
         from spark_source.options.settings_file import check_own, dashed
         from spark_source.options.table_uris import check_folders, table_of_deletes
         from spark_source.typed.format_settings import FormatSettings
+        from tubeclient.records.spec import RESCUING, check_rescue
         from tubeclient_ingest.ending import check_until
         from tubeclient_ingest.table_by import TableBy
 
@@ -267,6 +268,7 @@ class IngestSettings:
             raise ConfigurationError(f"writer is {self.writer!r}; write {', '.join(WRITERS[:-1])} or {WRITERS[-1]}")
         self._check_table_format()
         FormatSettings.check_format(self.format)
+        check_rescue(self.rescue, self.format or RESCUING[0])
         if not (self.topics or self.inlong_group):
             raise ConfigurationError("these settings are not given: topics")
         self._put({"topics": self.topics or (self.inlong_group,)})
@@ -352,7 +354,7 @@ class IngestSettings:
 
         own = {one.name: getattr(self, one.name) for one in fields(FormatSettings)}
         if self.inlong_manager is not None and self.format is None:
-            own["rescue"] = "none"  # each stream says its format
+            own["rescue"] = "none"  # each stream says its format, and whether there are fields
         return FormatSettings(**own)
 
     @property

@@ -53,7 +53,14 @@ def test_fields_are_rescued_of_the_streams_that_have_some(tmp_path: Path) -> Non
             assert (of_one.records.kind, of_one.records.rescue) == (kind, rescue)
     for settings in (by_files, by_manager):
         assert [of_stream(settings, one).rescue for one in (COUNTS, REST)] == ["none", "none"]
-    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is csv"):
-        load_settings(None, {**NEEDED, "rescue": "fields", "format": "csv", "inlong_manager": "http://127.0.0.1:8083"})
+    for more, said in (
+        ({"format": "csv"}, "rescue is fields, and the format is csv"),
+        ({"rescue": "all"}, "rescue is 'all'; write"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            load_settings(None, {**NEEDED, "rescue": "fields", "inlong_manager": "http://127.0.0.1:8083", **more})
+    of_tables = {"inlong_group": None, "table_by": "database.table", "topics": ["a"], "format": "canal-json"}
+    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is canal-json"):
+        load_settings(None, {**NEEDED, "rescue": "fields", **of_tables})
     with pytest.raises(ConfigurationError, match="rescue is fields, and the format is raw"):
         load_settings(None, {**NEEDED, "rescue": "fields", "inlong_group": None, "table_by": "topic", "topics": ["a"]})

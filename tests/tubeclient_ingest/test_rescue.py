@@ -60,15 +60,22 @@ def test_what_the_schema_lacks_over_the_life_of_a_table(bench: Bench, writer: st
     assert MORE in {row[-1] for row in rows(place) if row[2] is not None}
 
 
-def test_a_table_without_the_column_gets_it_if_the_user_lets_it(bench: Bench) -> None:
+def test_a_table_without_the_column_gets_it_if_the_user_lets_it(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     send(bench, b'{"id":1,"x":1}')
     bench.run(**JSON | {"rescue": "none"})
     send(bench, LATE)
     with pytest.raises(OtherColumns) as caught:
         bench.run(**JSON)
     assert "lacks columns of the job's rows: _rescued string." in error_text(caught.value)
+    caplog.clear()
     bench.run(**JSON, evolve=True)
     assert rows(bench.settings.target) == [(1, None, None), (2, None, MORE)]
+    send(bench, b'{"n":1}', *[b'{"id":9}'] * 50)
+    bench.run(**JSON, bad_records=str(bench.folder / "bad"))
+    # That nothing was rescued is no warning.
+    assert [
+        one.getMessage().partition(", so")[0] for one in caplog.records if "has a value for" in one.getMessage()
+    ] == ["none of the first 50 records has a value for n"]
     send(bench, b'{"id":3,"x":1}')
     bench.run(**JSON | {"rescue": "none"})
     assert (3, None, None) in rows(bench.settings.target)

@@ -22,13 +22,11 @@ from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.debezium import debezium_reader
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.fields import csv_reader, kv_reader
-from tubeclient.records.json_text import fields_of, parse_object, syntax_of
+from tubeclient.records.json_rows import json_reader
 from tubeclient.records.logical_types import types_for_core
-from tubeclient.records.rescued import rescuing_reader
 from tubeclient.records.spec import BINARY, CHANGES, KINDS, Column, RecordSpec, check_options, columns_of, encoding_of
 from tubeclient.records.times import offset_of, tokens_for_core
 from tubeclient.records.unavailable import PLACEHOLDER, Unavailable
-from tubeclient.records.values import Values, shape_of
 
 _MARK: Final = "\ufeff"
 _LINE_ENDS: Final = "\r\n"
@@ -186,19 +184,8 @@ def _reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[Any], dict
         from tubeclient.records.protobuf import protobuf_reader  # loads much that others do not need
 
         return protobuf_reader(spec, columns)
-    makers = {"json": _json_reader, "csv": csv_reader, "kv": kv_reader}
+    makers = {"json": json_reader, "csv": csv_reader, "kv": kv_reader}
     return makers[spec.kind](spec, columns)
-
-
-def _json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str], dict[str, Any]]:
-    if spec.rescue != "none":
-        return rescuing_reader(spec, columns[:-1])
-    syntax, values, shape = syntax_of(spec.options), Values(spec), shape_of(columns)
-
-    def read(text: str) -> dict[str, Any]:
-        return values.row(fields_of(parse_object(text, syntax, shape)), columns, text)
-
-    return read
 
 
 def _core_reader(spec: RecordSpec, columns: Sequence[Column]) -> Any:

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.fault import BadRecord
+from tubeclient.records.json_rows import rescued
 from tubeclient.records.json_text import quoted
-from tubeclient.records.rescued import rescued
 from tubeclient.records.spec import RESCUED, Column, RecordSpec, flag
 from tubeclient.records.values import SPACES, Values, missing
 

@@ -34,7 +34,7 @@ NOT_JSON: Final = "the text is not JSON"
 Shape: TypeAlias = "bool | Mapping[str, Shape]"
 """Which parts of a value are kept. True: all. False: none; the value itself has its place. Names: those fields of an
 object, each in its shape, and none of the others; of a list the items, each in this shape."""
-UNREAD: Final[Mapping[str, Shape]] = MappingProxyType({})
+PLACE_ONLY: Final[Mapping[str, Shape]] = MappingProxyType({})
 """The shape of a value of which the place is kept, and nothing else."""
 
 
@@ -45,7 +45,7 @@ class Node:
 
     def __init__(self, kind: str, value: Any, start: int, end: int) -> None:
         self.kind = kind
-        """null, boolean, number, text, list or object."""
+        """null, boolean, number, text, list or object; "" if only its place was kept."""
         self.value = value
         """None, a bool, a number's text, a text, list[Node], or list[tuple[str, Node]] with names as often as they are
         there. Of a list or object that was not kept, an empty one."""
@@ -156,11 +156,11 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
         if found.lastindex != _OPENING:
             _check_number(found)
             keeps = opened[-1].keeps if opened else True
-            node = _UNWANTED if not keeps else _scalar(found) if inner is not UNREAD else _unread(found)
+            node = _UNWANTED if not keeps else _scalar(found) if inner is not PLACE_ONLY else _place_only(found)
         else:
             if len(opened) == MOST_DEPTH:
                 raise BadRecord(f"the JSON is deeper than {MOST_DEPTH} levels", place - 1)
-            top = _Open(text[place - 1] == "{", place - 1, inner is not UNREAD and inner)
+            top = _Open(text[place - 1] == "{", place - 1, inner is not PLACE_ONLY and inner)
             closing = syntax.after(text, place)
             if closing is None or closing[1] != ("}" if top.is_object else "]"):
                 opened.append(top)
@@ -239,7 +239,7 @@ def _scalar(found: re.Match[str]) -> Node:
     return Node("number", found[group], start, end)
 
 
-def _unread(found: re.Match[str]) -> Node:
+def _place_only(found: re.Match[str]) -> Node:
     group = found.lastindex or 0
     start, end = found.span(group)
     quotes = group <= _TEXT_IN_SINGLES
@@ -288,7 +288,7 @@ def strict_text(text: str, node: Node) -> str:
     pair is in it."""
     raw = text[node.start : node.end]
     with suppress(BadRecord):
-        if parse_value(raw, 0, STRICT, UNREAD).end == len(raw):
+        if parse_value(raw, 0, STRICT, PLACE_ONLY).end == len(raw):
             return raw
     return quoted(_unescaped(raw[1:-1], node.start + 1) if raw[0] in "\"'" else raw)
 

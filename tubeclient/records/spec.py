@@ -40,8 +40,7 @@ class RecordSpec:
     message: str = ""
     """Of protobuf only: the message's full name in the descriptor, or its own."""
     rescue: str = "none"
-    """Of `RESCUING` only, one of `RESCUES`: what goes to a further column, `RESCUED`, as tubeclient.records.rescued has
-    it."""
+    """One of `RESCUES`, "none" unless `kind` is of `RESCUING`: what goes to a further column, `RESCUED`."""
 
     @property
     def has_quotes(self) -> bool:

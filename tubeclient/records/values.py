@@ -20,9 +20,7 @@ from tubeclient.records.json_text import (
     MOST_VALUES,
     NOT_JSON,
     STRICT,
-    UNREAD,
     Node,
-    Shape,
     fields_of,
     parse_value,
     too_many,
@@ -127,9 +125,7 @@ class Values:
             return _misfit(column, path, place) if value is None else value
         return self._time_of(text, column, path, place)
 
-    def row(
-        self, fields: Mapping[str, Node], columns: Iterable[Column], text: str, left: set[str] | None = None
-    ) -> dict[str, Any]:
+    def row(self, fields: Mapping[str, Node], columns: Iterable[Column], text: str, left: set[str]) -> dict[str, Any]:
         """The columns' values, from an object's fields. `left` gets the names of those of which the columns do not have
         all. BadRecord: a value is not of its type and is not rescued, or one is missing that is required."""
         self.begin()
@@ -146,7 +142,7 @@ class Values:
                 value, self._is_whole = None, False
             if value is None and column.required:
                 raise missing(column)
-            if left is not None and not self._is_whole:
+            if not self._is_whole:
                 left.add(name)
             row[name] = value
         return row
@@ -265,27 +261,6 @@ _WIDE: Final = Context(prec=50)
 
 def missing(column: Column) -> BadRecord:
     return BadRecord(f"{column.name} is NOT NULL and has no value")
-
-
-class _WithOthers(dict[str, Shape]):
-    """A shape that has a place for each field."""
-
-    def get(self, name: str, default: Any = UNREAD) -> Any:
-        return super().get(name, default)
-
-
-def shape_of(columns: Iterable[Column], *, others: bool = False) -> dict[str, Shape]:
-    """The parts of a JSON object that columns need; with `others` also the places of fields that no column has."""
-    found = {column.name: _shape(column, others=others) for column in columns}
-    return _WithOthers(found) if others else found
-
-
-def _shape(column: Column, *, others: bool) -> Shape:
-    if column.kind == "struct":
-        return shape_of(column.parts, others=others)
-    if column.kind == "list":
-        return _shape(column.parts[0], others=others) or True
-    return column.kind == "map"
 
 
 def _misfit(column: Column, path: str, place: int | None) -> NoReturn:
