@@ -144,7 +144,8 @@ def test_a_clock_that_was_changed() -> None:
 )
 def test_offsets_are_pythons(moment: datetime, name: str) -> None:
     zone = ZoneInfo(name)
-    expected = (moment.replace(tzinfo=zone) - EPOCH.replace(tzinfo=UTC)) // MICROSECOND
+    # Of a time that was twice it is the first one, which is all that a text can say.
+    expected = (moment.replace(tzinfo=zone, fold=0) - EPOCH.replace(tzinfo=UTC)) // MICROSECOND
     assert moment_reader(None, name)(moment.isoformat(" ")) == expected
     local = (moment - EPOCH) // timedelta(seconds=1)
     assert offset_of(zone, local) * 1_000_000 == (moment - EPOCH) // MICROSECOND - expected
