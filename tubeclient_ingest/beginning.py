@@ -149,7 +149,8 @@ def check_beginning(
         )
     raise UnknownRows(
         f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"
-        f" removes it after delta.logRetentionDuration, and Iceberg's snapshots expire. {advice or _SAY_WHERE + _OF_GROUP}"
+        " removes it after delta.logRetentionDuration, and Iceberg's snapshots expire."
+        f" {advice or _SAY_WHERE + _OF_GROUP}"
     )
 
 
