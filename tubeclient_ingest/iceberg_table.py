@@ -16,6 +16,7 @@ import json
 import random
 import re
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -343,7 +344,8 @@ class IcebergTable:
 
     def delete(self, where: str) -> None:
         """Delete the rows for which this SQL is true."""
-        with self._explained():
+        with self._explained(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Delete operation did not match any records")
             self._there().delete(where)
 
     def rows(self, where: str = "true") -> DataFrame:
@@ -431,7 +433,7 @@ def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
     for one in on_main:
         number = _number_of(one)
         if undone and _number_of(undone[-1]) > number:
-            yield Commit(newest, "RESTORE", {"version": str(number)}, {}, None)
+            yield Commit(_number_of(undone[-1]), "RESTORE", {"version": str(number)}, {}, None)
             yield from undone_above(number)
         yield _commit_of(one, where)
         newest = number
