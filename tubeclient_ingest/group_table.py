@@ -27,7 +27,7 @@ from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Move, Reached, SinkRecord, most
 from tubeclient_ingest.settings import TARGET, IngestSettings
-from tubeclient_ingest.writing import Writer
+from tubeclient_ingest.writing import READ_AGAIN_SECONDS, Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from tubeclient_ingest.sink import Sink
     from tubeclient_ingest.staging import Route
 
-_READ_AGAIN_SECONDS: Final = 2.0
-"""A look at the table that is older is taken again before a round is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -143,7 +141,7 @@ class GroupTable:
 
     def check(self) -> None:
         """Look again, if the last look is old. TableChanged, if the table is not as this run left it."""
-        if time.monotonic() - self._read_at <= _READ_AGAIN_SECONDS:
+        if time.monotonic() - self._read_at <= READ_AGAIN_SECONDS:
             return
         now, before = self.read_state(), self.state
         if now != before and not goes_on_from(before, now):

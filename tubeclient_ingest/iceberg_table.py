@@ -101,6 +101,8 @@ class IcebergTable:
         """The table as of the last look; None if there was none."""
         self._mark: object = None
         """What must stay the same for files that tasks write."""
+        self._tried = -1
+        """The snapshot of the last commit that was tried."""
 
     # What the table is
 
@@ -272,7 +274,10 @@ class IcebergTable:
                 if record is not None or not error.is_conflict or tries == _TRIES - 1:
                     raise
             time.sleep(backoff_ms(min(tries, 5), random.random()) / 1000)
-            self._load()
+            handle = self._load()
+            # A catalog's client may repeat a request whose answer was lost, and that is refused then.
+            if handle is not None and handle.snapshot_by_id(self._tried) is not None:
+                return
 
     def _commit(self, files: Sequence[DataFile], record: SinkRecord | None) -> None:
         from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId, AssertTableUUID
@@ -294,6 +299,7 @@ class IcebergTable:
                 properties = {_RECORD: record.to_json()}
                 made.set_properties({record.transaction_id: str(record.sequence)})
             append = made.update_snapshot(snapshot_properties=properties).merge_append()
+            self._tried = append.snapshot_id
             for one in files:
                 append.append_data_file(self._added(handle, one))
             updates, requirements = append._commit()
@@ -318,9 +324,15 @@ class IcebergTable:
 
         found, schema = handle.metadata, handle.schema()
         footer = pq.read_metadata(io.BytesIO(base64.b64decode(file.footer)))
-        statistics = data_file_statistics_from_parquet_metadata(
-            footer, compute_statistics_plan(schema, found.properties), parquet_path_to_id_mapping(schema)
-        )
+
+        def statistics(properties: Mapping[str, str]) -> Mapping[str, Any]:
+            plan, mapping = compute_statistics_plan(schema, dict(properties)), parquet_path_to_id_mapping(schema)
+            return data_file_statistics_from_parquet_metadata(footer, plan, mapping).to_serialized_dict()
+
+        try:
+            known = statistics(found.properties)
+        except UnicodeEncodeError:  # for pyiceberg U+D800 comes behind U+D7FF, where it cuts a long text
+            known = statistics({"write.metadata.metrics.default": "counts"})
         kinds = [str(schema.find_type(one.source_id)) for one in handle.spec().fields]
         values = map(_value, kinds, file.partition_values.values())
         return Added.from_args(
@@ -333,7 +345,7 @@ class IcebergTable:
             spec_id=found.default_spec_id,
             equality_ids=None,
             key_metadata=None,
-            **statistics.to_serialized_dict(),
+            **known,
         )
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -467,6 +479,8 @@ def _commit_of(one: Snapshot, where: str) -> Commit:
         except ConfigurationError as error:
             text = f"snapshot {one.snapshot_id} of {where}: {error}"
             raise ConfigurationError(text, condition=error.condition) from None
+    if record is None and summary is not None and "source-snapshot-id" in summary.additional_properties:
+        operation = "cherry-pick"  # of rows that perhaps are the group's
     keeps = operation in ("append", "replace")
     name = "WRITE" if keeps else operation
     mode = {"mode": "Append"} if operation == "append" else {}

@@ -6,6 +6,7 @@ Imports nothing heavy: the help of the command is made of it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -319,8 +320,10 @@ class IngestSettings:
             return
         if not (self.warehouse or "x").strip():
             raise ConfigurationError("warehouse is blank; name a folder")
-        if self.warehouse is not None and not os.path.isabs(self.warehouse):
-            raise ConfigurationError(f"warehouse is {self.warehouse}, and has to be an absolute path of a folder")
+        if self.warehouse is not None and (not os.path.isabs(self.warehouse) or re.search("[#?%\\n]", self.warehouse)):
+            raise ConfigurationError(
+                f"warehouse is {self.warehouse!r}, and has to be a folder's absolute path, without #, ? and %"
+            )
         least = 2 if self.warehouse is not None else 3
         for name, place in (("target", self.target), ("bad-records", self.bad_records)):
             if place is not None and (not is_name(place) or place.count(".") < least - 1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,7 +22,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
 from tubeclient.records.spec import CHANGES, RESCUED
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
+from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from, overtaken
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.data_files import Place
@@ -54,6 +55,8 @@ TRIES: Final = 3
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
 _MANY_ROWS: Final = 50
+READ_AGAIN_SECONDS: Final = 2.0
+"""A look at the table that is older is taken again before anything is written."""
 
 
 class Wrote(NamedTuple):
@@ -264,6 +267,12 @@ class Writer:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
+    def _check_newest(self, state: SinkState, began: float) -> None:
+        """OvertakenRun, if another run wrote since `state`, and the round began a while ago: of bad records that come
+        many commits later nobody would see that their number is another run's."""
+        if time.time() - began > READ_AGAIN_SECONDS and (now := self.sink.read_state()).record != state.record:
+            raise overtaken(self.sink.where, now.record or SinkRecord("", "", state.ends), "while this one read")
+
     def take_back(self, number: int, run_id: str) -> SinkState:
         """Remove what a run wrote of bad records for a number that another run took. Returns what the target says."""
         now = self.sink.read_state(number)
@@ -322,7 +331,7 @@ class Writer:
             return self.sink.append(None, record, state, merge), found.others
 
     def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        table = self.bad_records
+        table, began = self.bad_records, time.time()
         if rows is None:
             return self.sink.append(None if self._files is not None else self._no_rows(), record, state), Counted()
         if isinstance(rows, Part):
@@ -347,6 +356,7 @@ class Writer:
             counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:
+                self._check_newest(state, began)
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self.commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
@@ -366,7 +376,7 @@ class Writer:
 
     def _write_files(self, part: Part, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Commit what tasks wrote."""
-        table, files = self.bad_records, self._files
+        table, files, began = self.bad_records, self._files, time.time()
         assert files is not None
         staged = part.staged(self.route(state.numbered(record), part.partitions))
         if staged.bad and table is None:
@@ -378,6 +388,7 @@ class Writer:
             self._is_first = False
             self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
         if staged.bad and table is not None:
+            self._check_newest(state, began)
             table.add_files(staged.bad_files)
 
         def commit(numbered: SinkRecord) -> None:

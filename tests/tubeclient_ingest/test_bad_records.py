@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, wrong
+from tubeclient_ingest import counting, writing
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
@@ -269,3 +270,32 @@ def test_without_a_place_to_keep_them_bad_records_are_computed_again(
     monkeypatch.setattr(DataFrame, "persist", refuse)
     lake.run(6, 6)
     assert lake.repeated_or_missing(12) == {}
+
+
+def test_a_driver_that_stood_still_while_it_read_adds_no_bad_records(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for a moment, in which it may be killed: other runs have settled its number."""
+    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    monkeypatch.setattr("tubeclient_ingest.writing.READ_AGAIN_SECONDS", 0.0)
+    lake.run(6)
+    late = lake.start()
+    real, added = counting.count, BadRecords.add
+
+    def others_first(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(writing, "count", real)
+        run = lake.start()
+        for _ in range(3):
+            run.write(lake, 6)
+            run.writer.settle(run.writer.sink.read_state())
+        monkeypatch.setattr(BadRecords, "add", die)
+        return real(*given, **named)
+
+    def die(*given: Any) -> None:
+        added(*given)
+        raise Killed
+
+    monkeypatch.setattr(writing, "count", others_first)
+    with pytest.raises(OvertakenRun):
+        late.write(lake, 6)
+    assert late.run_id not in {row["runId"] for row in lake.rows_of_bad()}

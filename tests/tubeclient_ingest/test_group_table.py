@@ -89,7 +89,7 @@ def at(end: int) -> Offsets:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each check looks at the table."""
-    monkeypatch.setattr(group_table, "_READ_AGAIN_SECONDS", -1.0)
+    monkeypatch.setattr(group_table, "READ_AGAIN_SECONDS", -1.0)
 
 
 @pytest.mark.usefixtures("looks")

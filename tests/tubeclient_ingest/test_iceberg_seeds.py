@@ -13,7 +13,6 @@ import pytest
 
 from tests.tubeclient_ingest.test_iceberg_table import KEY, Writing
 from tubeclient_ingest.beginning import OvertakenRun, TableChanged, UnknownRows, check_beginning, trusted
-from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.iceberg_table import IcebergTable
 from tubeclient_ingest.spark_errors import LogError
 
@@ -27,10 +26,15 @@ class Killed(BaseException):
     """The driver dies."""
 
 
+class Driver(Writing):
+    at = 0
+    """How many numbers it knows to be there."""
+
+
 class World:
     def __init__(self, lake: Path, seed: int) -> None:
         self.lake, self.rng = lake, random.Random(seed)
-        self.drivers: list[Writing | None] = [None] * DRIVERS
+        self.drivers: list[Driver | None] = [None] * DRIVERS
         self.may_ask = False
         """Whether somebody did what leaves it unknown where the group's rows end."""
         self.log: list[str] = []
@@ -41,9 +45,10 @@ class World:
         """The group's."""
         return [one for (one, _) in Writing(self.lake).open().rows() if one < OF_OTHERS]
 
-    def begin(self) -> Writing:
+    def begin(self) -> Driver:
         """A new run, with its user's answer if it asks."""
-        one = Writing(self.lake).open()
+        one = Driver(self.lake)
+        one.open()
         try:
             check_beginning(one.state, "t", "g", {KEY.topic}, None)
             one.state = trusted(one.state, "t", "g", None)

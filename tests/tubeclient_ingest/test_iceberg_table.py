@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import EqualTo, IsNull, Reference
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
@@ -394,6 +395,43 @@ def test_a_commit_whose_answer_was_lost_is_known_by_the_next_look(lake: Path, mo
     again = Writing(lake).open()
     assert (again.state.sequence, dict(again.state.ends)) == (1, {KEY: 28})
     assert again.rows() == [(1, "a")]
+
+
+def test_files_of_a_commit_that_was_refused_and_is_there_are_not_added_twice(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the catalog repeated a request whose answer was lost: commits without a record are tried again."""
+    one = Writing(lake).open()
+    files = DataFiles(one.table.place(arrow_types(COLUMNS)))
+    files.add(pa.table({"id": [1], "name": ["a"]}))
+    real = Table._do_commit
+
+    def refuse(table: Table, updates: Any, requirements: Any) -> None:
+        monkeypatch.undo()
+        real(table, updates, requirements)
+        raise CommitFailedException("main is elsewhere")
+
+    monkeypatch.setattr(Table, "_do_commit", refuse)
+    one.table.commit(files.close())
+    assert one.rows() == [(1, "a")]
+
+
+def test_rows_that_were_cherry_picked_are_asked_about(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Perhaps they are the group's, of a snapshot that was set back."""
+    one = Writing(lake).open()
+    one.write((1, "a"), end=28)
+    one.handle.append(pa.table({"id": [2], "name": ["b"]}), snapshot_properties={"source-snapshot-id": "4"})
+    taken = Writing(lake).open().state.taken_out
+    assert taken is not None
+    assert (taken.operation, taken.everything) == ("cherry-pick", True)
+
+
+def test_a_text_that_pyiceberg_cannot_cut_is_written(lake: Path) -> None:
+    one = Writing(lake).open()
+    text = "x" * 15 + "\ud7ff" + "y"
+    one.write((1, text), end=28)
+    assert one.rows() == [(1, text)]
+    assert one.handle.scan(row_filter="id = 1").to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize(

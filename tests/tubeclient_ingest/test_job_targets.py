@@ -144,7 +144,7 @@ def test_a_name_that_is_given_to_another_table_while_the_job_runs(
 ) -> None:
     """Tasks write to a folder. The other table gets all rows, as a new one."""
     monkeypatch.setattr("tubeclient_ingest.log_table._ASK_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr("tubeclient_ingest.group_table._READ_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("tubeclient_ingest.group_table.READ_AGAIN_SECONDS", 0.0)
     name = f"given_{bench.folder.name}"
     bench.send(60)
 
@@ -267,7 +267,7 @@ def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
 def test_a_table_that_is_made_anew_while_the_job_runs_says_what_its_rows_are(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_table, "_READ_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(group_table, "READ_AGAIN_SECONDS", 0.0)
     how: dict[str, Any] = {"format": "json", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     target, away = Path(bench.settings.target), bench.folder / "away"
     bench.tube.load("clicks", [NewMessage(0, b'{"id": %d, "v": 1}' % n) for n in range(4)])
