@@ -217,6 +217,8 @@ class IcebergTable:
         names = set(schema.names)
         typed = pa.schema([_small(one) for one in schema_to_pyarrow(table) if one.name in names])
         split = tuple(table.find_column_name(one.source_id) or "" for one in self._handle.spec().fields)
+        if lacking := ", ".join(one for one in split if one not in names):
+            raise ConfigurationError(f"the rows lack {lacking}, which partitions {self.where}")
         location = self._handle.location()
         return Place(
             local_folder(location) or location, typed, split_by=split, is_iceberg=True, storage_options=self._options
@@ -255,7 +257,7 @@ class IcebergTable:
         columns = self.stored(rows.schema)
         check_columns(detail.columns, columns, self.where, evolve=evolve)
         if evolve:
-            with self._explained(), self._there().update_schema() as change:
+            with self._explained(), self._there().update_schema(case_sensitive=False) as change:
                 change.union_by_name(arrow_types(columns))
             self._load()
         self.open_files()

@@ -200,6 +200,11 @@ def test_a_table_gets_the_columns_that_it_lacks(lake: Lake) -> None:
     lake.run(**more, evolve=True)
     assert "extra" in lake.table().schema().column_names
     lake.check()
+    # Spark tells no two columns apart that differ in case.
+    other = {"schema": "ID INT NOT NULL, part STRING, at TIMESTAMP, extra DOUBLE, more INT"}
+    with pytest.raises(ConfigurationError, match="the table has ID in another form"):
+        lake.run(**other, evolve=True)
+    assert "ID" not in lake.table().schema().column_names
 
 
 def test_many_tables_with_counts_and_a_rest(tmp_path: Path, delta_spark: SparkSession) -> None:

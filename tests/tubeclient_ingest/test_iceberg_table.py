@@ -350,6 +350,12 @@ def test_tables_that_the_job_cannot_write_are_refused(lake: Path, kind: str) -> 
         one.table.detail()
 
 
+def test_rows_without_the_column_that_partitions_the_table_are_refused(lake: Path) -> None:
+    one = Writing(lake).open(columns(id=T.LongType(), part=T.StringType()), ("part",))
+    with pytest.raises(ConfigurationError, match=r"the rows lack part, which partitions shop\.orders"):
+        one.table.place(arrow_types(columns(id=T.LongType())))
+
+
 def test_an_old_format_is_refused(lake: Path) -> None:
     one = Writing(lake)
     one.table.create(COLUMNS, properties={"format-version": "1"})
