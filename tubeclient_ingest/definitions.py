@@ -48,8 +48,8 @@ class Definitions:
         """The keys that events said, by stream."""
         self._written: dict[str, EventColumns] = {}
         """What the table of a stream gets."""
-        self._widens: set[StreamId] = set()
-        """Streams whose columns get wider types."""
+        self._widens: dict[StreamId, tuple[str, ...]] = {}
+        """Streams whose columns get wider types, with those that keep theirs, as they partition the table."""
         self.waiting: set[StreamId] = set()
         """Streams whose tables are gone, and are made anew once an event says their columns."""
 
@@ -111,7 +111,7 @@ class Definitions:
         key = written.key or ()
         if any(_unordered(one) != _unordered(key) for one in keys):
             return True
-        if name in self._widens and self._wider(written.types, found, key) != written.types:
+        if name in self._widens and self._wider(name, written.types, found, key) != written.types:
             return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
@@ -128,7 +128,8 @@ class Definitions:
         own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
         key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
         widens = self._settings.evolve and may_widen(detail)
-        return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, widens])
+        fixed = [*detail.partition_by] if widens else None
+        return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, fixed])
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
@@ -149,24 +150,27 @@ class Definitions:
         return of_stream(self._settings, name, stored if new is None else new)
 
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
-        columns, own_key, widens = ({}, (), False) if stored is None else json.loads(stored)
+        columns, own_key, fixed = ({}, (), None) if stored is None else json.loads(stored)
         if not columns or self._settings.evolve:
             columns = {**self._of_events.get(name, {}), **columns}
         if not columns:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
         key = self._key_of(name, tuple(own_key)) if self._table_by.reads_keys else self._settings.key
-        self._widens.discard(name)
-        if widens:
-            self._widens.add(name)
-            columns = self._wider(columns, self._of_events.get(name, {}), key)
+        self._widens.pop(name, None)
+        if fixed is not None:
+            self._widens[name] = tuple(fixed)
+            columns = self._wider(name, columns, self._of_events.get(name, {}), key)
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
         return of_stream(self._settings, name, schema=ddl, key=key)
 
-    def _wider(self, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]) -> dict[str, str]:
+    def _wider(
+        self, name: StreamId, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]
+    ) -> dict[str, str]:
         """A table's columns, of types that also have the values of events where Delta can widen them."""
-        fixed = _unordered((*key, *self._settings.partition_by))
+        dotted = [one for one in columns if "." in one]  # Delta would take it for a field
+        fixed = _unordered((*key, *self._settings.partition_by, *self._widens[name], *dotted))
         merged = merged_columns([{one: kind.upper() for one, kind in columns.items()}, events])
         return {
             one: merged[one] if one.lower() not in fixed and can_widen(kind, merged[one]) else kind

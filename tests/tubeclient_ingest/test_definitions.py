@@ -80,7 +80,7 @@ def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
 
 def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
     """An event that says it again does not begin the run again and again."""
-    known, stored = keyed(), json.dumps([TYPES, ["id"], False])
+    known, stored = keyed(), json.dumps([TYPES, ["id"], None])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert not known.learn(ORDERS, said(None, ["ID"]))
     assert known.learn(ORDERS, said(["id", "n"]))
@@ -99,7 +99,7 @@ def test_two_keys_at_once_are_none(other: list[str], expected: str) -> None:
 
 
 def test_rows_without_a_key_are_not_merged_by_that_of_others() -> None:
-    known, stored = keyed(), json.dumps([TYPES, ["id"], False])
+    known, stored = keyed(), json.dumps([TYPES, ["id"], None])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert known.learn(ORDERS, [json.dumps([{}, []])])
     with pytest.raises(ConfigurationError, match="id names its rows, and events have no pkNames"):
@@ -108,9 +108,22 @@ def test_rows_without_a_key_are_not_merged_by_that_of_others() -> None:
 
 def test_a_table_without_a_key_waits_for_one() -> None:
     known = keyed()
-    for stored in (json.dumps([TYPES, [], False]), None):
+    for stored in (json.dumps([TYPES, [], None]), None):
         with pytest.raises(
             ConfigurationError, match=r"nobody says what its (key is|columns are): no event of shop.orders"
         ):
             known.settings_of(ORDERS, stored)
         assert known.waiting == {ORDERS}
+
+
+@pytest.mark.parametrize(("fixed", "expected"), [([], "`n` bigint"), (["N"], "`n` INT")])
+def test_a_column_that_partitions_the_table_keeps_its_type(fixed: list[str], expected: str) -> None:
+    """Whoever made it. Delta widens no such column, and no one with a dot in its name."""
+    known = keyed()
+    stored = json.dumps([{"id": "BIGINT", "n": "INT", "x.y": "INT"}, ["id"], fixed])
+    known.settings_of(ORDERS, stored)
+    known.learn(ORDERS, [json.dumps([{"n": "BIGINT", "x.y": "BIGINT"}, ["id"]])])
+    schema = known.settings_of(ORDERS, stored).schema
+    assert schema is not None
+    assert expected.lower() in schema.lower()
+    assert "`x.y` int" in schema.lower()
