@@ -101,6 +101,8 @@ class IcebergTable:
         """The table as of the last look; None if there was none."""
         self._mark: object = None
         """What must stay the same for files that tasks write."""
+        self._main: int | None = None
+        """The snapshot of `main` at the last look at what happened. Set back, it may have a version that it had."""
         self._tried = -1
         """The snapshot of the last commit that was tried."""
 
@@ -109,15 +111,16 @@ class IcebergTable:
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
         """Within it errors of pyiceberg, of its catalog and of storage are LogErrors."""
-        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.exceptions import CommitFailedException, ValidationException
 
         try:
             yield
         except (LogError, ConfigurationError, TableChanged):
             raise
         except Exception as error:  # of SQLAlchemy, requests, Arrow and others
+            conflicts = CommitFailedException, ValidationException
             text = f"pyiceberg cannot use {self.where}: {scrub(str(error).split(chr(10))[0], self._secrets())}"
-            raise LogError(text, is_conflict=isinstance(error, CommitFailedException)) from None
+            raise LogError(text, is_conflict=isinstance(error, conflicts)) from None
 
     def _secrets(self) -> Mapping[str, str]:
         from pyiceberg.utils.config import Config
@@ -231,6 +234,7 @@ class IcebergTable:
         handle = self._load()
         if handle is None:
             return []
+        self._main = handle.metadata.current_snapshot_id
         with self._explained():
             return list(islice(commits_of(handle.metadata, self.where), limit))
 
@@ -293,7 +297,8 @@ class IcebergTable:
             made = _slim(handle).transaction()
             if record is not None:
                 newest = next(commits_of(found, self.where)).version
-                if record.based_on is not None and record.based_on != newest:
+                is_same = found.current_snapshot_id == self._main and record.based_on in (None, newest)
+                if not is_same:
                     raise LogError(f"{self.where} was looked at since what the commit is based on", is_conflict=True)
                 taken = int(found.properties.get(record.transaction_id, 0))
                 if taken >= record.sequence:

@@ -170,6 +170,20 @@ def test_main_set_back_is_a_restore(lake: Path) -> None:
     assert Writing(lake).open().state.record == after.record
 
 
+def test_a_commit_does_not_go_on_top_of_main_that_was_set_back_since_the_look(lake: Path) -> None:
+    """Whoever looked at what the table is meanwhile: its version is what it was."""
+    one = Writing(lake).open()
+    for number in range(3):
+        one.write((number, "x"), end=28 * (number + 1))
+    handle = one.handle
+    handle.manage_snapshots().rollback_to_snapshot(handle.snapshots()[0].snapshot_id).commit()
+    one.table.detail()
+    with pytest.raises(UnknownRows, match="was put back or made anew while this run wrote commit 4"):
+        one.write((3, "y"), end=112)
+    assert one.rows() == [(0, "x")]
+    assert dict(Writing(lake).open().state.ends) == {KEY: 28}
+
+
 def test_numbers_go_on_after_snapshots_that_were_set_back_expired(lake: Path) -> None:
     one = Writing(lake).open()
     for number in range(3):
