@@ -284,7 +284,7 @@ def _effect(commit: Commit) -> _Effect:
     name = commit.operation.upper()
     if name == "RESTORE":
         return _Effect.RESTORES
-    if name in ("CLONE", "CONVERT"):
+    if name in ("CLONE", "CONVERT", "CHERRY-PICK"):
         return _Effect.FOREIGN
     mode = str(commit.parameters.get("mode") or commit.parameters.get("outputMode")).lower()
     if not commit.removes or name in ("CREATE TABLE", "UPDATE") or mode == "append":

@@ -447,14 +447,14 @@ def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
 
     def undone_above(number: int) -> Iterator[Commit]:
         while undone and _number_of(undone[-1]) > number:
-            yield _commit_of(undone.pop(), where)
+            yield _commit_of(undone.pop(), by_id, where)
 
     for one in on_main:
         number = _number_of(one)
         if undone and _number_of(undone[-1]) > number:
             yield Commit(_number_of(undone[-1]), "RESTORE", {"version": str(number)}, {}, None)
             yield from undone_above(number)
-        yield _commit_of(one, where)
+        yield _commit_of(one, by_id, where)
         newest = number
     # Of a snapshot whose parent expired pyiceberg takes the parent away, and CREATE OR REPLACE TABLE begins anew under
     # the same id. What is left of older ones, as with a tag, says nothing of those between.
@@ -472,7 +472,7 @@ def _record_in(one: Snapshot) -> str | None:
     return None if one.summary is None else one.summary.additional_properties.get(_RECORD)
 
 
-def _commit_of(one: Snapshot, where: str) -> Commit:
+def _commit_of(one: Snapshot, by_id: Mapping[int, Snapshot], where: str) -> Commit:
     """A snapshot. By Iceberg's own words: `append` adds files, `replace` leaves the rows as they are. What the others
     leave is unknown."""
     summary = one.summary
@@ -486,8 +486,9 @@ def _commit_of(one: Snapshot, where: str) -> Commit:
         except ConfigurationError as error:
             text = f"snapshot {one.snapshot_id} of {where}: {error}"
             raise ConfigurationError(text, condition=error.condition) from None
-    if record is None and summary is not None and "source-snapshot-id" in summary.additional_properties:
-        operation = "cherry-pick"  # of rows that perhaps are the group's
+    source = None if summary is None else summary.additional_properties.get("source-snapshot-id")
+    if source is not None and ((picked := by_id.get(int(source))) is None or _record_in(picked) is not None):
+        operation = "cherry-pick"  # perhaps of the group's rows, which were set back
     keeps = operation in ("append", "replace")
     name = "WRITE" if keeps else operation
     mode = {"mode": "Append"} if operation == "append" else {}

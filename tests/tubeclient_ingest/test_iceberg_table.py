@@ -436,14 +436,22 @@ def test_files_of_a_commit_that_was_refused_and_is_there_are_not_added_twice(
     assert one.rows() == [(1, "a")]
 
 
-def test_rows_that_were_cherry_picked_are_asked_about(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Perhaps they are the group's, of a snapshot that was set back."""
+def test_rows_of_a_group_that_were_cherry_picked_are_asked_about(lake: Path) -> None:
+    """They are in the table again, and no snapshot says so. Those that others wrote and published are no matter."""
     one = Writing(lake).open()
-    one.write((1, "a"), end=28)
-    one.handle.append(pa.table({"id": [2], "name": ["b"]}), snapshot_properties={"source-snapshot-id": "4"})
-    taken = Writing(lake).open().state.taken_out
-    assert taken is not None
-    assert (taken.operation, taken.everything) == ("cherry-pick", True)
+    for number in range(2):
+        one.write((number, "a"), end=28 * (number + 1))
+    handle = one.handle
+    handle.append(pa.table({"id": [9], "name": ["b"]}))
+    first, second, of_others = one.handle.snapshots()
+    picked = {"source-snapshot-id": str(of_others.snapshot_id)}
+    one.handle.append(pa.table({"id": [9], "name": ["b"]}), snapshot_properties=picked)
+    assert dict(Writing(lake).open().state.ends) == {KEY: 56}
+    one.handle.manage_snapshots().rollback_to_snapshot(first.snapshot_id).commit()
+    picked = {"source-snapshot-id": str(second.snapshot_id)}
+    one.handle.append(pa.table({"id": [1], "name": ["a"]}), snapshot_properties=picked)
+    state = Writing(lake).open().state
+    assert (state.record, state.is_whole, state.is_copy, state.sequence) == (None, False, True, 2)
 
 
 def test_a_text_that_pyiceberg_cannot_cut_is_written(lake: Path) -> None:
