@@ -88,7 +88,7 @@ class Sink:
                 return state
             whole = self._completed(state)
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
-            if (now := self._target.history(1)) and now[0].version == state.version:
+            if (now := self._target.history(1)) and now[0] == self._newest:
                 return whole
         raise ConfigurationError(
             f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
