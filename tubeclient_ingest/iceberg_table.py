@@ -3,22 +3,17 @@
 Each commit adds a snapshot whose summary has the group's record, and in the same commit a property with the group's
 number. The catalog refuses it unless the branch `main` is still at the snapshot of the last look, and the table has the
 same schema and partitions. So nobody else's commit can be overlooked, whoever wrote it.
-
-Iceberg has no RESTORE: `main` is set back to an earlier snapshot. Later ones stay in the metadata, and tell it.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import io
 import json
 import random
 import re
 import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -33,6 +28,8 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
 from tubeclient_ingest.history import Commit
+from tubeclient_ingest.iceberg_files import PARTITIONS, added, small
+from tubeclient_ingest.iceberg_history import RECORD, commits_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
 from tubeclient_ingest.table_detail import TableDetail, local_folder
@@ -43,14 +40,11 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["IcebergTable", "commits_of", "identifier_of"]
+__all__ = ["IcebergTable"]
 
-_RECORD: Final = "tubeclient.record"
-"""What a snapshot's summary has."""
 _TRIES: Final = 200
 """How often a commit without a record is tried while other writers are faster."""
 _NEW: Final = {
@@ -59,11 +53,9 @@ _NEW: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
 }
 """Properties of tables that the job makes: otherwise each round leaves a manifest and a file of metadata for good."""
-_PARTITIONS: Final = ("string", "int", "long", "boolean", "date")
-_EPOCH: Final = date(1970, 1, 1)
 
 
-def identifier_of(place: str) -> tuple[str, ...]:
+def _identifier(place: str) -> tuple[str, ...]:
     """The parts of a table's name, which may be in backquotes."""
     parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", place)
     return tuple(quoted.replace("``", "`") or plain for quoted, plain in parts)
@@ -95,7 +87,7 @@ class IcebergTable:
             import pyiceberg.catalog  # noqa: F401
         self._spark, self._warehouse, self._options = spark, warehouse, options
         self.where = place
-        parts = identifier_of(place)
+        parts = _identifier(place)
         self._catalog_name, self._name = ("default", parts) if warehouse is not None else (parts[0], parts[1:])
         self._handle: Table | None = None
         """The table as of the last look; None if there was none."""
@@ -167,11 +159,11 @@ class IcebergTable:
         schema = handle.schema()
         for one in handle.spec().fields:
             kind = str(schema.find_type(one.source_id))
-            if str(one.transform) != "identity" or kind not in _PARTITIONS:
+            if str(one.transform) != "identity" or kind not in PARTITIONS:
                 raise ConfigurationError(
                     f"{self.where} is partitioned by {one.transform} of {schema.find_column_name(one.source_id)},"
                     f" {kind}; the job writes tables that are partitioned by columns as they are, of the types"
-                    f" {', '.join(_PARTITIONS)}"
+                    f" {', '.join(PARTITIONS)}"
                 )
         columns = from_arrow_schema(schema.as_arrow(), prefer_timestamp_ntz=True)
         return TableDetail(str(found.table_uuid), handle.location(), columns, dict(found.properties))
@@ -218,7 +210,7 @@ class IcebergTable:
         assert self._handle is not None
         table = self._handle.schema()
         names = set(schema.names)
-        typed = pa.schema([_small(one) for one in schema_to_pyarrow(table) if one.name in names])
+        typed = pa.schema([small(one) for one in schema_to_pyarrow(table) if one.name in names])
         split = tuple(table.find_column_name(one.source_id) or "" for one in self._handle.spec().fields)
         if lacking := ", ".join(one for one in split if one not in names):
             raise ConfigurationError(f"the rows lack {lacking}, which partitions {self.where}")
@@ -303,12 +295,12 @@ class IcebergTable:
                 taken = int(found.properties.get(record.transaction_id, 0))
                 if taken >= record.sequence:
                     raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
-                properties = {_RECORD: record.to_json()}
+                properties = {RECORD: record.to_json()}
                 made.set_properties({record.transaction_id: str(record.sequence)})
             append = made.update_snapshot(snapshot_properties=properties).merge_append()
             self._tried = append.snapshot_id
             for one in files:
-                append.append_data_file(self._added(handle, one))
+                append.append_data_file(added(handle, one))
             updates, requirements = append._commit()
             same = (
                 AssertTableUUID(uuid=found.table_uuid),
@@ -317,43 +309,6 @@ class IcebergTable:
             )
             # Not commit_transaction: that puts the snapshot on top of what others committed meanwhile.
             handle._do_commit(updates=(*made._updates, *updates), requirements=(*requirements, *same))
-
-    def _added(self, handle: Table, file: DataFile) -> Any:
-        import pyarrow.parquet as pq
-        from pyiceberg.io.pyarrow import (
-            compute_statistics_plan,
-            data_file_statistics_from_parquet_metadata,
-            parquet_path_to_id_mapping,
-        )
-        from pyiceberg.manifest import DataFile as Added
-        from pyiceberg.manifest import DataFileContent, FileFormat
-        from pyiceberg.typedef import Record
-
-        found, schema = handle.metadata, handle.schema()
-        footer = pq.read_metadata(io.BytesIO(base64.b64decode(file.footer)))
-
-        def statistics(properties: Mapping[str, str]) -> Mapping[str, Any]:
-            plan, mapping = compute_statistics_plan(schema, dict(properties)), parquet_path_to_id_mapping(schema)
-            return data_file_statistics_from_parquet_metadata(footer, plan, mapping).to_serialized_dict()
-
-        try:
-            known = statistics(found.properties)
-        except UnicodeEncodeError:  # for pyiceberg U+D800 comes behind U+D7FF, where it cuts a long text
-            known = statistics({"write.metadata.metrics.default": "counts"})
-        kinds = [str(schema.find_type(one.source_id)) for one in handle.spec().fields]
-        values = map(_value, kinds, file.partition_values.values())
-        return Added.from_args(
-            content=DataFileContent.DATA,
-            file_path=f"{handle.location()}/{file.path}",
-            file_format=FileFormat.PARQUET,
-            partition=Record(*values),
-            file_size_in_bytes=file.size,
-            sort_order_id=None,
-            spec_id=found.default_spec_id,
-            equality_ids=None,
-            key_metadata=None,
-            **known,
-        )
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """As SparkTable.set_properties."""
@@ -383,25 +338,6 @@ class IcebergTable:
         return found
 
 
-def _small(one: pa.Field) -> pa.Field:
-    """A field of Arrow's types without the large ones, with its id and those of fields within it, which pyiceberg's own
-    conversion loses."""
-    import pyarrow as pa
-
-    kind = one.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct([_small(each) for each in kind])
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        kind = pa.list_(_small(kind.value_field))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(_small(kind.key_field), _small(kind.item_field))
-    elif pa.types.is_large_string(kind):
-        kind = pa.string()
-    elif pa.types.is_large_binary(kind):
-        kind = pa.binary()
-    return one.with_type(kind)
-
-
 def _wider(kind: dict[str, Any]) -> dict[str, Any]:
     names = ("type", "elementType", "keyType", "valueType")
     return {name: "integer" if name in names and one in ("byte", "short") else one for name, one in kind.items()}
@@ -419,77 +355,3 @@ def _slim(handle: Table) -> Table:
 
 def _mark_of(found: TableMetadata) -> object:
     return found.table_uuid, found.current_schema_id, found.default_spec_id, found.location
-
-
-def _value(kind: str, text: str | None) -> object:
-    """A partition's value from its text, as Arrow writes it."""
-    if text is None or kind == "string":
-        return text
-    if kind == "boolean":
-        return text == "true"
-    return (date.fromisoformat(text) - _EPOCH).days if kind == "date" else int(text)
-
-
-def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
-    """The commits of the table at `where`, newest first, as Delta's history would have them."""
-    from pyiceberg.table.metadata import TableMetadataV1
-
-    by_id = {one.snapshot_id: one for one in found.snapshots}
-    on_main: list[Snapshot] = []
-    at: int | None = found.current_snapshot_id
-    while at is not None and at in by_id:
-        on_main.append(by_id[at])
-        at = by_id[at].parent_snapshot_id
-    there = {one.snapshot_id for one in on_main}
-    undone = [one for one in found.snapshots if one.snapshot_id not in there and _record_in(one) is not None]
-    undone.sort(key=_number_of)
-    newest = 0 if isinstance(found, TableMetadataV1) else found.last_sequence_number
-
-    def undone_above(number: int) -> Iterator[Commit]:
-        while undone and _number_of(undone[-1]) > number:
-            yield _commit_of(undone.pop(), by_id, where)
-
-    for one in on_main:
-        number = _number_of(one)
-        if undone and _number_of(undone[-1]) > number:
-            yield Commit(_number_of(undone[-1]), "RESTORE", {"version": str(number)}, {}, None)
-            yield from undone_above(number)
-        yield _commit_of(one, by_id, where)
-        newest = number
-    # Of a snapshot whose parent expired pyiceberg takes the parent away, and CREATE OR REPLACE TABLE begins anew under
-    # the same id. What is left of older ones, as with a tag, says nothing of those between.
-    if newest == (1 if on_main else 0):
-        yield Commit(0, "CREATE TABLE", {}, {}, None, removes=False)
-    elif not on_main:
-        yield Commit(newest, "replace table", {}, {}, None)
-
-
-def _number_of(one: Snapshot) -> int:
-    return one.sequence_number or 0
-
-
-def _record_in(one: Snapshot) -> str | None:
-    return None if one.summary is None else one.summary.additional_properties.get(_RECORD)
-
-
-def _commit_of(one: Snapshot, by_id: Mapping[int, Snapshot], where: str) -> Commit:
-    """A snapshot. By Iceberg's own words: `append` adds files, `replace` leaves the rows as they are. What the others
-    leave is unknown."""
-    summary = one.summary
-    operation = "" if summary is None else summary.operation.value
-    added = "0" if summary is None else summary.additional_properties.get("added-records", "0")
-    written = datetime.fromtimestamp(one.timestamp_ms / 1000, UTC)
-    record = None
-    if operation == "append":
-        try:
-            record = SinkRecord.parse(_record_in(one))
-        except ConfigurationError as error:
-            text = f"snapshot {one.snapshot_id} of {where}: {error}"
-            raise ConfigurationError(text, condition=error.condition) from None
-    source = None if summary is None else summary.additional_properties.get("source-snapshot-id")
-    if source is not None and ((picked := by_id.get(int(source))) is None or _record_in(picked) is not None):
-        operation = "cherry-pick"  # perhaps of the group's rows, which were set back
-    keeps = operation in ("append", "replace")
-    name = "WRITE" if keeps else operation
-    mode = {"mode": "Append"} if operation == "append" else {}
-    return Commit(_number_of(one), name, mode, {"numOutputRows": added}, record, removes=not keeps, written=written)

@@ -27,7 +27,7 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient_ingest.iceberg_table import commits_of
+from tubeclient_ingest.iceberg_history import commits_of
 from tubeclient_ingest.record import SinkRecord
 
 __all__ = [
