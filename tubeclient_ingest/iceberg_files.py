@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import Table
 
-__all__ = ["PARTITIONS", "added", "small"]
+__all__ = ["PARTITIONS", "SPARKS_PARTITIONS", "added", "small"]
 
 PARTITIONS: Final = ("string", "int", "long", "boolean", "date")
 """Types of columns that may partition a table."""
+SPARKS_PARTITIONS: Final = ("string", "integer", "long", "boolean", "date")
+"""The same by Spark's names."""
 _EPOCH: Final = date(1970, 1, 1)
 
 

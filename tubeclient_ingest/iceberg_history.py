@@ -54,7 +54,8 @@ def commits_of(found: TableMetadata, where: str) -> Iterator[Commit]:
     if newest == (1 if on_main else 0):
         yield Commit(0, "CREATE TABLE", {}, {}, None, removes=False)
     elif not on_main:
-        yield Commit(newest, "replace table", {}, {}, None)
+        yield Commit(newest, "RESTORE", {"version": "-1"}, {}, None)
+        yield from undone_above(-1)
 
 
 def _number_of(one: Snapshot) -> int:

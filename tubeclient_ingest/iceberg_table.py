@@ -28,7 +28,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.data_files import DataFile, DataFiles, Place
 from tubeclient_ingest.history import Commit
-from tubeclient_ingest.iceberg_files import PARTITIONS, added, small
+from tubeclient_ingest.iceberg_files import PARTITIONS, SPARKS_PARTITIONS, added, small
 from tubeclient_ingest.iceberg_history import RECORD, commits_of
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.spark_errors import LogError
@@ -117,8 +117,9 @@ class IcebergTable:
     def _secrets(self) -> Mapping[str, str]:
         from pyiceberg.utils.config import Config
 
-        properties = Config().get_catalog_config(self._catalog_name) or {}
-        return {**self._options, **{name: str(value) for name, value in properties.items()}}
+        properties = {name: str(one) for name, one in (Config().get_catalog_config(self._catalog_name) or {}).items()}
+        queries = {f"{name}?": one.partition("?")[2] for name, one in properties.items()}
+        return {**self._options, **properties, **queries}
 
     def _catalog_there(self) -> Catalog:
         try:
@@ -187,6 +188,11 @@ class IcebergTable:
 
         if lacking := ", ".join(one for one in partition_by if one not in columns.names):
             raise ConfigurationError(f"partition-by names {lacking}; the rows have {', '.join(columns.names)}")
+        kinds = {one.name: one.dataType.typeName() for one in columns}
+        if wrong := [f"{one}, which is {kinds[one]}" for one in partition_by if kinds[one] not in SPARKS_PARTITIONS]:
+            raise ConfigurationError(
+                f"partition-by names {wrong[0]}; Iceberg's tables are partitioned by {', '.join(SPARKS_PARTITIONS)}"
+            )
         schema = arrow_types(columns)
         with self._explained(), contextlib.suppress(TableAlreadyExistsError):
             catalog = self._catalog_there()

@@ -54,10 +54,10 @@ class IngestSettings:
     )
     target: str = _setting(
         "TABLE",
-        "The Delta table for the rows, made if missing: a path or URI, which has a slash, or a name as "
-        "catalog.schema.table. Its newest commit says where the job goes on. With --inlong-group or --table-by: "
-        "{stream} in it is the stream's name; _counts in its place is the table that counts records and says where the "
-        "job goes on, and _rest the one for records of no stream that is defined.",
+        "The table for the rows, Delta's unless --table-format says otherwise, made if missing: a path or URI, which "
+        "has a slash, or a name as catalog.schema.table. Its newest commit says where the job goes on. With --inlong-"
+        "group or --table-by: {stream} in it is the stream's name; _counts in its place is the table that counts "
+        "records and says where the job goes on, and _rest the one for records of no stream that is defined.",
         default=MISSING,
     )
     inlong_group: str | None = _setting(
@@ -109,8 +109,8 @@ class IngestSettings:
     )
     warehouse: str | None = _setting(
         "FOLDER",
-        "With --table-format iceberg: a folder for the tables, with a catalog of its own in SQLite. Names of tables "
-        "are NAMESPACE.TABLE then.",
+        "With --table-format iceberg: a local folder for the tables, with a catalog of its own in SQLite. Names of "
+        "tables are NAMESPACE.TABLE then.",
     )
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
@@ -177,7 +177,7 @@ class IngestSettings:
     )
     bad_records: str | None = _setting(
         "TABLE",
-        "The Delta table for records that cannot be parsed, as --target; many jobs may share it. Each record is in it "
+        "The table for records that cannot be parsed, as --target; many jobs may share it. Each record is in it "
         "or in the target. Default: such a record ends the job.",
     )
     max_bad_records: int | None = _setting(

@@ -241,10 +241,11 @@ def test_a_table_that_was_replaced_under_its_id_does_not_say_where_rows_end(lake
     handle = one.handle
     with handle.transaction() as change:
         change._apply(*_without_main(handle))
-    for _ in range(2):
-        state = Writing(lake).open().state
-        assert (state.record, state.is_whole, state.sequence) == (None, False, 1)
-        one.handle.append(pa.table({"id": [9], "name": ["x"]}))
+    state = Writing(lake).open().state
+    assert (state.record, state.is_whole, state.sequence, state.undone_numbers) == (None, False, 1, ((1, 1),))
+    one.handle.append(pa.table({"id": [9], "name": ["x"]}))
+    state = Writing(lake).open().state
+    assert (state.record, state.is_whole, state.sequence) == (None, False, 1)
 
 
 def _without_main(handle: Table) -> Any:
@@ -370,6 +371,13 @@ def test_rows_without_the_column_that_partitions_the_table_are_refused(lake: Pat
         one.table.place(arrow_types(columns(id=T.LongType())))
 
 
+def test_a_column_that_cannot_partition_a_table_is_refused_before_it_is_made(lake: Path) -> None:
+    one = Writing(lake)
+    with pytest.raises(ConfigurationError, match="partition-by names at, which is timestamp"):
+        one.open(columns(id=T.LongType(), at=T.TimestampType()), ("at",))
+    assert one.table.detail() is None
+
+
 def test_an_old_format_is_refused(lake: Path) -> None:
     one = Writing(lake)
     one.table.create(COLUMNS, properties={"format-version": "1"})
@@ -468,6 +476,7 @@ def test_a_text_that_pyiceberg_cannot_cut_is_written(lake: Path) -> None:
         ("sql", "postgresql://me:s3cr3t@127.0.0.1:1/x"),
         ("", "mysql+pymysql://me:s3cr3t@127.0.0.1:1/x"),
         ("rest", "http://127.0.0.1:1/x?token=s3cr3t"),
+        ("rest", "http://127.0.0.1:1/?token=s3cr3t"),
     ],
 )
 def test_a_secret_of_the_catalog_is_in_no_error(kind: str, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
