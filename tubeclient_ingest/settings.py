@@ -55,9 +55,9 @@ class IngestSettings:
     target: str = _setting(
         "TABLE",
         "The table for the rows, Delta's unless --table-format says otherwise, made if missing: a path or URI, which "
-        "has a slash, or a name as catalog.schema.table. Its newest commit says where the job goes on. With --inlong-"
-        "group or --table-by: {stream} in it is the stream's name; _counts in its place is the table that counts "
-        "records and says where the job goes on, and _rest the one for records of no stream that is defined.",
+        "has a slash, or a name as catalog.schema.table. Its newest commit says where the job goes on. With "
+        "--inlong-group or --table-by: {stream} in it is the stream's name; _counts in its place is the table that "
+        "counts records and says where the job goes on, and _rest the one for records of no stream that is defined.",
         default=MISSING,
     )
     inlong_group: str | None = _setting(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_source.session_confs import is_connect, own_session
 from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.spec import RESCUED
 from tubeclient_ingest import newest as changes
 from tubeclient_ingest.newest import COUNT, ROW, WRITTEN
 from tubeclient_ingest.record import SinkRecord
@@ -256,6 +257,8 @@ class Upserts:
             changed.append(self._after_update(one.name, value) if has_absent else value)
         names = [*map(quoted, rows.columns)]
         update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, changed, strict=True))
+        if RESCUED in there and RESCUED not in rows.columns:  # it is of the record that was the newest
+            update += f", t.{RESCUED} = NULL"
         insert = f"({', '.join(names)}) VALUES ({', '.join(inserted)})"
         same = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted, self._keys))
         is_newer = self._is_later(f"s.{_SEQUENCE}", f"t.{_SEQUENCE}", record)

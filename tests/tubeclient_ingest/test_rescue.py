@@ -89,6 +89,9 @@ def test_the_newest_of_a_key_has_what_the_newest_record_has(bench: Bench) -> Non
     send(bench, b'{"id":1,"n":3}', b'{"id":2,"n":0,"x":0}', b'{"id":2,"n":2,"y":null}')
     bench.run(**own)
     assert rows(bench.settings.target) == [(1, 3, None), (2, 2, '{"y":null}')]
+    send(bench, b'{"id":2,"n":3,"x":9}')
+    bench.run(**own | {"rescue": "none"})
+    assert rows(bench.settings.target) == [(1, 3, None), (2, 3, None)]
 
 
 def test_each_table_of_many_has_its_own(bench: Bench) -> None:
