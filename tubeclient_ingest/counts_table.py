@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,15 +25,11 @@ from tubeclient_ingest.settings import SPARK, IngestSettings
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.stream_rows import StreamRows
 from tubeclient_ingest.table_by import COUNTS, REST, StreamId
-from tubeclient_ingest.table_detail import GroupProperty, TableDetail
+from tubeclient_ingest.table_detail import TABLE_BY, GroupProperty, TableDetail
 from tubeclient_ingest.tables import FilesTable, files_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-TABLE_BY: Final = "tubeclient.tableBy"
-"""The property of the table that says what tells the job's tables apart."""
 
 
 class CountsTable:
@@ -59,7 +55,8 @@ class CountsTable:
             if not create:
                 raise ConfigurationError(f"there is no table at {self._table.where}; start the job")
             self._rows.make_schema(COUNTS)
-            properties = {**GroupProperty().properties(self._settings.consumer_group), TABLE_BY: self._table_by}
+            group = self._settings.consumer_group
+            properties = {**GroupProperty().properties(group), TABLE_BY + group: self._table_by}
             self._table.create(self._rows.no_counts.schema, properties=properties)
             detail = self._table.detail()
         self._check_table_by(detail)
@@ -69,8 +66,9 @@ class CountsTable:
         """What tables lack is known by their streams' names, and so only as long as the same tells them apart."""
         if detail is None:
             return
-        if (before := detail.properties.get(TABLE_BY)) is None:
-            self._table.set_properties({TABLE_BY: self._table_by})
+        name = TABLE_BY + self._settings.consumer_group
+        if (before := detail.properties.get(name)) is None:
+            self._table.set_properties({name: self._table_by})
         elif before != self._table_by:
             raise ConfigurationError(
                 f"the tables of {self._table.where} are by {before}, and the job writes them by {self._table_by}. Give"

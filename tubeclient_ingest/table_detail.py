@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INDEXED",
+    "TABLE_BY",
     "GroupProperty",
     "TableDetail",
     "create_in_log",
@@ -70,6 +71,8 @@ _PLAIN: Final = re.compile(
 """Types that ask for no feature of the table."""
 
 _OF_GROUP: Final = "tubeclient.consumerGroup."
+TABLE_BY: Final = "tubeclient.tableBy."
+"""How the property of a counts table begins that says what tells the tables of a group apart."""
 
 
 class TableDetail(NamedTuple):
@@ -115,7 +118,9 @@ class GroupProperty(NamedTuple):
 def mark_of(handle: DeltaTable) -> object:
     """What must stay the same for a job that writes files: all but its rows, and which groups have some."""
     found, protocol = handle.metadata(), handle.protocol()
-    properties = {name: value for name, value in found.configuration.items() if not name.startswith(_OF_GROUP)}
+    properties = {
+        name: value for name, value in found.configuration.items() if not name.startswith((_OF_GROUP, TABLE_BY))
+    }
     return found.id, properties, found.partition_columns, handle.schema().to_json(), protocol
 
 

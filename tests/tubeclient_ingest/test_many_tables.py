@@ -334,6 +334,7 @@ def test_what_tells_tables_apart_stays(lake: Lake) -> None:
     rows = len(lake.rows("shop.orders", ["id"]))
     with pytest.raises(ConfigurationError, match=r"are by table-by database\.table, and .* by table-by \$\.t\. Give"):
         lake.run(table_by="$.t", format="json", target=f"{lake.folder}/_tubeclient/{{stream}}")
+    lake.run(table_by="topic", target=f"{lake.folder}/_tubeclient/{{stream}}", consumer_group="other")
     lake.run()
     assert len(lake.rows("shop.orders", ["id"])) == rows
 
