@@ -11,7 +11,7 @@ from spark_source.typed.columns import ARRIVAL, LINEAGE
 from spark_source.typed.record_format import target_rows
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.bad_records import BAD_ID
-from tubeclient_ingest.beginning import OvertakenRun, overtaken
+from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.counting import count, persisted
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import SinkRecord
@@ -68,18 +68,16 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
         good = counted.total - counted.bad
         if good and not dry_run:
             record = replace(before, run_id=uuid.uuid4().hex, bad=good, retry_of=before.round)
-            number = state.numbered(record).sequence
-            # Of marks for a number that is settled by now nobody would see that it is another run's.
-            if (now := writer.sink.read_state()).record != state.record:
-                raise overtaken(writer.sink.where, now.record or before, "while this retry read the records")
-            table.add_marks(parsed, state.numbered(record), writer.detail)
+            numbered = state.numbered(record)
+            writer.check_newest(state)
+            table.add_marks(parsed, numbered, writer.detail)
             rows = target_rows(parsed)
             if LINEAGE in rows.columns:
                 rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
             try:
                 writer.commit(rows.drop(BAD_ID), record, state)
             except OvertakenRun:
-                writer.take_back(number, record.run_id)
+                writer.take_back(numbered.sequence, record.run_id)
                 raise
     return Retried(good, counted.bad, *passed_over)
 

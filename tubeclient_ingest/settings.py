@@ -318,8 +318,6 @@ class IngestSettings:
             if self.warehouse is not None:
                 raise ConfigurationError(f"warehouse is for table-format {ICEBERG}; give that, or leave it out")
             return
-        if not (self.warehouse or "x").strip():
-            raise ConfigurationError("warehouse is blank; name a folder")
         if self.warehouse is not None and (not os.path.isabs(self.warehouse) or re.search("[#?%\\n]", self.warehouse)):
             raise ConfigurationError(
                 f"warehouse is {self.warehouse!r}, and has to be a folder's absolute path, without #, ? and %"

@@ -48,8 +48,9 @@ class StreamRows:
     def make_schema(self, name: StreamId) -> None:
         """Make the catalog's schema for the table, if what streams are called says which that is."""
         schema, pattern = (schema_in_sql(one) for one in (target_of(self._settings, name), self._settings.target))
-        is_known = schema is None or schema == pattern or self._settings.table_format != DELTA
-        if schema is not None and not is_known and schema not in self._schemas:
+        if self._settings.table_format != DELTA:
+            return  # whoever makes the table makes its namespace
+        if schema not in self._schemas and schema != pattern and schema is not None:
             if not self._spark.catalog.databaseExists(schema):
                 self._spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}").collect()
             self._schemas.add(schema)

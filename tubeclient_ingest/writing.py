@@ -267,9 +267,9 @@ class Writer:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
-    def _check_newest(self, state: SinkState, began: float) -> None:
-        """OvertakenRun, if another run wrote since `state`, and the round began a while ago: of bad records that come
-        many commits later nobody would see that their number is another run's."""
+    def check_newest(self, state: SinkState, began: float = 0.0) -> None:
+        """OvertakenRun, if another run wrote since `state`, which was read at `began`, a while ago: of bad records and
+        marks that come many commits later nobody would see that their number is another run's."""
         if time.time() - began > READ_AGAIN_SECONDS and (now := self.sink.read_state()).record != state.record:
             raise overtaken(self.sink.where, now.record or SinkRecord("", "", state.ends), "while this one read")
 
@@ -356,7 +356,7 @@ class Writer:
             counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:
-                self._check_newest(state, began)
+                self.check_newest(state, began)
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self.commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
@@ -388,7 +388,7 @@ class Writer:
             self._is_first = False
             self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
         if staged.bad and table is not None:
-            self._check_newest(state, began)
+            self.check_newest(state, began)
             table.add_files(staged.bad_files)
 
         def commit(numbered: SinkRecord) -> None:

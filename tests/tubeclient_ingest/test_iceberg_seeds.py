@@ -91,7 +91,6 @@ class World:
             self.may_ask = self.may_ask and not (isinstance(error, Killed) and fate == "after")
 
     def append(self) -> None:
-        self.begin_if_new()
         self.handle.append(pa.table({"id": [OF_OTHERS], "name": ["y"]}))
 
     def set_back(self) -> None:
@@ -120,9 +119,6 @@ class World:
 
     def stop(self) -> None:
         self.drivers[self.rng.randrange(DRIVERS)] = None
-
-    def begin_if_new(self) -> None:
-        Writing(self.lake).open()
 
     @property
     def handle(self):  # type: ignore[no-untyped-def]

@@ -222,6 +222,37 @@ def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], messag
         load_settings(None, {**NEEDED, **given})
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"table_format": "hudi"}, "table-format is 'hudi'; write delta or iceberg"),
+        ({"warehouse": "/lake"}, "warehouse is for table-format iceberg"),
+        (
+            {"warehouse": "lake", "table_format": "iceberg"},
+            "warehouse is 'lake', and has to be a folder's absolute path",
+        ),
+        ({"warehouse": " ", "table_format": "iceberg"}, "warehouse is ' ', and has to be a folder's absolute path"),
+        (
+            {"warehouse": "/a#b", "table_format": "iceberg"},
+            "warehouse is '/a#b', and has to be a folder's absolute path",
+        ),
+        ({"target": "a.b", "table_format": "iceberg"}, r"name it as CATALOG\.NAMESPACE\.TABLE"),
+        (
+            {"target": "a", "table_format": "iceberg", "warehouse": "/lake"},
+            r"for a table of a catalog write default\.a",
+        ),
+        ({"target": "/a/b", "table_format": "iceberg", "warehouse": "/lake"}, r"name it as NAMESPACE\.TABLE"),
+        ({"table_format": "iceberg", "bad_records": "/bad"}, "bad-records is /bad; with table-format iceberg"),
+        ({"table_format": "iceberg", "cluster_by": ("x",)}, "cluster-by is for table-format delta"),
+        ({"table_format": "iceberg", "writer": "spark"}, "writer spark is for table-format delta"),
+        ({"table_format": "iceberg", "key": ("x",)}, "key is for table-format delta"),
+    ],
+)
+def test_settings_that_do_not_fit_the_tables_format_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(None, {**NEEDED, "target": "lake.shop.orders", **given})
+
+
 def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
     for text in ("2026-11-21T10:31Z", "2026-11-21T10:31", "2026-11-21T11:31+01:00"):
         settings = load_settings(None, {**NEEDED, "starting_offsets": text})
