@@ -100,6 +100,11 @@ EXTRAS = {
         # each minor release has to be tried.
         "pyiceberg[sql-sqlite]>=0.12,<0.13",
     ],
+    "select": [
+        # Computes columns of a record by SQL expressions. Has no dependencies of its own. Its syntax trees are read, so
+        # each major release has to be tried.
+        "duckdb>=2.0,<3",
+    ],
     "lineage": [
         # Tells OpenLineage what a job reads and writes. Brings requests, httpx2 and attrs. Tried on 1.54.
         "openlineage-python>=1.50,<2",

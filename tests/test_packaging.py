@@ -298,9 +298,10 @@ LAYERS = {
         },
         set(),
     ),
-    # delta and py4j are for session.py alone, which starts Spark.
+    # delta and py4j are for session.py alone, which starts Spark; duckdb for columns that SQL computes.
     "spark_source": Layer(
-        {"pyspark", "py4j", "delta", "pyarrow", "numpy", "tubeclient", "offsets_store"}, NETWORK | {"tubeclient.net"}
+        {"pyspark", "py4j", "delta", "pyarrow", "numpy", "duckdb", "tubeclient", "offsets_store"},
+        NETWORK | {"tubeclient.net"},
     ),
     "offsets_store": Layer(
         {"deltalake", "pyarrow"}

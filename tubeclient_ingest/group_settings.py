@@ -34,7 +34,7 @@ __all__ = [
 
 _OF_MANAGER: Final = ("user", "key", "key_file", "key_env", "tenant", "ca_file")
 _ADDRESSES: Final = r"[\w.\[\]:-]+:\d{1,5}(,[\w.\[\]:-]+:\d{1,5})*"
-_PATTERNS: Final = ("target", "schema", "schema_from_inlong")
+_PATTERNS: Final = ("target", "schema", "schema_from_inlong", "select")
 
 
 def table_by_of(settings: IngestSettings) -> TableBy:
@@ -61,6 +61,11 @@ def check_group(settings: IngestSettings) -> None:
                 f"{dashed(given[0])} is for a job with inlong-group or table-by, which say what a stream is"
             )
         return
+    if settings.select is not None and table_by.reads_columns:
+        raise ConfigurationError(
+            "select is given, and events say the columns of tables, which come and go; give schema, as with a file for"
+            " each table"
+        )
     if settings.inlong_manager is not None and (settings.schema or settings.schema_from_inlong):
         raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
     if others := set(settings.manager_options).difference(_OF_MANAGER):
@@ -125,7 +130,8 @@ def of_stream(
     more: dict[str, Any]
     table_by = table_by_of(settings)
     if name in (COUNTS, REST):
-        more = dict.fromkeys(("format", "schema", "schema_from_inlong", "separator", "escape", "encoding", "order_by"))
+        none = ("format", "schema", "schema_from_inlong", "separator", "escape", "encoding", "order_by", "select")
+        more = dict.fromkeys(none)
         more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": (), "rescue": "none"}
     else:
         given = {one: getattr(settings, one) for one in _PATTERNS}
@@ -176,4 +182,5 @@ def _files(settings: IngestSettings) -> dict[str, str]:
     """Settings that may name a file of each stream."""
     descriptor = settings.format_options.get("descFilePath")
     own = {"schema": settings.schema, "schema_from_inlong": settings.schema_from_inlong, "descFilePath": descriptor}
+    own["select"] = settings.select if (settings.select or "").lower().endswith(".sql") else None
     return {name: text for name, text in own.items() if text is not None}

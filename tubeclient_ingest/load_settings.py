@@ -46,6 +46,7 @@ class IngestArguments(TypedDict, total=False):
     order_by: str
     schema: str | Path
     schema_from_inlong: str | Path
+    select: str | Path
     separator: str
     escape: str
     encoding: str

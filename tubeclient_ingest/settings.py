@@ -144,6 +144,12 @@ class IngestSettings:
         "character and encoding where they are not given. InLong's packs need --option payload=inlong, or payload=auto "
         "if other messages arrive as well.",
     )
+    select: str | None = _setting(
+        "LIST",
+        "The target's columns in place of the schema's, as between SELECT and FROM in DuckDB's SQL: 'id, sha256(email) "
+        "AS email, * EXCLUDE (id, email)'. Or a file whose name ends in .sql. A record of which a value cannot be "
+        "computed is bad. Needs the extra select.",
+    )
     separator: str | None = _setting("CHAR", "Between the fields of csv (default: ,) or the pairs of kv (default: &).")
     escape: str | None = _setting(
         "CHAR", "Escape character of kv, and of csv as InLong writes it, which has no quotes. Default: none."

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.typed.columns import BAD_REASON, CHANGE, RECORD, UNREAD, VALUE
-from tubeclient.records import Decoder, RecordSpec
+from spark_source.typed.selection import Selecting
+from tubeclient.records import Decoded, Decoder, RecordSpec
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.spec import CHANGES
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType
+
+    from spark_source.typed.selection import Selection
 
 _MOST_BYTES: Final = 16 << 20
 """Of what a batch's records may take by their schema alone. A record of two bytes may have six hundred columns, and so
@@ -28,9 +31,12 @@ class Decoding:
     """A function of a frame's batches, for `mapInArrow`: it reads the column `value`. That stays in bad rows; in others
     only with `all_values`, for whoever may find a good record bad by another rule."""
 
-    def __init__(self, spec: RecordSpec, columns: StructType, *, all_values: bool) -> None:
-        """`columns` are the schema's, as Spark has them."""
+    def __init__(
+        self, spec: RecordSpec, columns: StructType, selection: Selection | None = None, *, all_values: bool
+    ) -> None:
+        """`columns` are the schema's, as Spark has them, or those of the selection."""
         self._spec, self._columns, self._all_values = spec, columns, all_values
+        self._selection = selection
 
     def schema(self, rows: StructType) -> StructType:
         """The columns of what comes out, for the source's `rows`."""
@@ -55,6 +61,7 @@ class Decoding:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoder = Decoder(self._spec)
+        decode = decoder.decode if self._selection is None else Selecting(self._selection, decoder).decode
         width, of_byte = _width(decoder.type), _widest_item(decoder.type) / _ITEM_BYTES
         for whole in batches:
             lengths = pc.fill_null(pc.binary_length(whole.column(VALUE)), 0)
@@ -63,19 +70,19 @@ class Decoding:
             while start < whole.num_rows:
                 before = ends[start - 1] if start else 0
                 end = max(start + 1, bisect_right(ends, before + _MOST_BYTES))
-                yield from self._decoded(decoder, whole.slice(start, end - start))
+                yield from self._decoded(decode, whole.slice(start, end - start))
                 start = end
 
-    def _decoded(self, decoder: Decoder, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, decode: Callable[[pa.BinaryArray], Decoded], batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         if BAD_REASON in batch.schema.names:
             reasons = batch.column(BAD_REASON)
             if reasons.null_count < len(reasons):
                 is_read = pc.is_null(reasons)
                 unread = batch.filter(pc.invert(is_read))
-                none = pa.nulls(unread.num_rows, decoder.type)
+                none = pa.nulls(unread.num_rows, decode(pa.array([], pa.binary())).records.type)
                 yield self._batch(unread, none, unread.column(BAD_REASON), unread=True)
                 batch = batch.filter(is_read)
-        decoded = decoder.decode(batch.column(VALUE).cast(pa.binary()))
+        decoded = decode(batch.column(VALUE).cast(pa.binary()))
         yield self._batch(batch, decoded.records, decoded.reasons, unread=False)
 
     def _batch(self, rows: pa.RecordBatch, records: pa.Array, reasons: pa.Array, *, unread: bool) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from spark_source.options.settings_file import dashed
 from spark_source.read.schema import spark_type
-from spark_source.typed.record_format import RecordFormat, pinned
+from spark_source.typed.record_format import RecordFormat, arrow_columns, pinned
+from spark_source.typed.selection import Output, Selection
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
 from tubeclient.records.avro_schema import columns_of_schema
@@ -61,6 +62,9 @@ class FormatSettings:
     """The column that orders the rows of a key, of which `CHANGES` have none; or `OF_ARRIVAL`."""
     rescue: str = "none"
     """none, fields or values, as RecordSpec has it."""
+    select: str | None = None
+    """What rows have in place of the schema's columns: a list as behind SELECT, in DuckDB's SQL, or a path that ends in
+    .sql."""
 
     def __post_init__(self) -> None:
         self.check_format(self.format)
@@ -115,20 +119,26 @@ class FormatSettings:
         spec = self._spec
         has_own = complete.kind == "avro" or not complete.ddl.strip()
         schema = _own_columns(spec) if has_own else _parsed(complete.ddl)
-        keys = tuple(self._column(schema, "key", name) for name in self.key)
+        columns = [Output(name, (name,)) for name in schema.names]
+        selection = None
+        if self.select is not None:
+            text = _read(self.select, "select") if self.select.strip().lower().endswith(".sql") else self.select
+            selection = Selection.of(text, arrow_columns(schema), self.zone)
+            columns = [*selection.outputs]
+        keys = tuple(_plain(schema, columns, "key", name).needs[0] for name in self.key)
         order_by = self.order_by
-        if order_by == OF_ARRIVAL and OF_ARRIVAL in map(str.lower, schema.names):
+        if order_by == OF_ARRIVAL and OF_ARRIVAL in (one.name.lower() for one in columns):
             raise ConfigurationError(
                 f"order-by is {OF_ARRIVAL}, the order in which rows of a partition come, and the schema has such a"
                 " column; give the column another name"
             )
-        order_by = None if order_by in (None, OF_ARRIVAL) else self._column(schema, "order-by", order_by)
+        order_by = None if order_by in (None, OF_ARRIVAL) else _plain(schema, columns, "order-by", order_by).name
         if order_by is not None and order_by.lower() in ("round", "place"):
             raise ConfigurationError(
                 f"order-by is {order_by}, and change.sequence has a field of its own with this name; give the column"
                 " another name"
             )
-        return RecordFormat.of(schema, replace(spec, keys=keys), order_by)
+        return RecordFormat.of(schema, replace(spec, keys=keys), order_by, selection)
 
     @cached_property
     def _spec(self) -> RecordSpec:
@@ -151,17 +161,6 @@ class FormatSettings:
             message=message,
             rescue=self.rescue,
         )
-
-    def _column(self, schema: StructType, setting: str, name: str) -> str:
-        """The schema's name of a column that can be compared."""
-        found = next((one for one in schema if one.name.lower() == name.lower()), None)
-        if found is None:
-            raise ConfigurationError(f"{setting} is {name}, which the schema has not; it has {', '.join(schema.names)}")
-        if found.dataType.typeName() in ("array", "map", "struct", "binary", "variant"):
-            raise ConfigurationError(
-                f"{setting} is {name}, of type {found.dataType.simpleString()}; name a plain column"
-            )
-        return found.name
 
     @property
     def zone(self) -> str:
@@ -201,6 +200,20 @@ class FormatSettings:
             encoding=self.encoding or found.encoding,
             options=options,
         )
+
+
+def _plain(schema: StructType, columns: Sequence[Output], setting: str, name: str) -> Output:
+    """The one of `columns`, of records with this schema, that can be compared. ConfigurationError."""
+    found = next((one for one in columns if one.name.lower() == name.lower()), None)
+    if found is None:
+        names = ", ".join(one.name for one in columns)
+        raise ConfigurationError(f"{setting} is {name}, which the rows do not have; they have {names}")
+    if found.sql:
+        raise ConfigurationError(f"{setting} is {name}, which select computes; name a column that it takes as it is")
+    kind = schema[found.needs[0]].dataType
+    if kind.typeName() in ("array", "map", "struct", "binary", "variant"):
+        raise ConfigurationError(f"{setting} is {name}, of type {kind.simpleString()}; name a plain column")
+    return found
 
 
 @lru_cache(256)
@@ -251,7 +264,7 @@ def _own_columns(spec: RecordSpec) -> StructType:
     return StructType([StructField(one.name, spark_type(one.type)) for one in columns])
 
 
-_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options", "key", "order_by")
+_NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options", "key", "order_by", "select")
 
 
 def _character(text: str) -> str:

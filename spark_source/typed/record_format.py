@@ -7,14 +7,14 @@ decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from spark_source.read.schema import arrow_type
+from spark_source.read.schema import arrow_type, spark_type
 from spark_source.session_confs import session_confs
 from spark_source.typed.columns import (
     ARRIVAL,
@@ -35,6 +35,8 @@ from tubeclient.records.spec import CHANGES, RESCUED
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
+
+    from spark_source.typed.selection import Output, Selection
 
 
 PINNED: Final[Mapping[str, str]] = {
@@ -71,6 +73,8 @@ class RecordFormat:
     """The same without Spark, with the schema's columns; None for raw."""
     order_by: str | None = None
     """The column that orders the rows of a key; not for `CHANGES`."""
+    selection: Selection | None = None
+    """What the schema's columns are made of; None: they are the spec's."""
 
     def __post_init__(self) -> None:
         names = [name.lower() for name in self.schema.names] if self.schema is not None else []
@@ -92,14 +96,23 @@ class RecordFormat:
             )
 
     @classmethod
-    def of(cls, schema: StructType, spec: RecordSpec, order_by: str | None = None) -> RecordFormat:
-        """Records of a `spec` with the columns of `schema` in place of its own; its keys are NOT NULL."""
+    def of(
+        cls, schema: StructType, spec: RecordSpec, order_by: str | None = None, selection: Selection | None = None
+    ) -> RecordFormat:
+        """Records of a `spec` with the columns of `schema` in place of its own; its keys are NOT NULL, and so is what
+        orders their rows, where values are rescued. Of them a `selection` makes those that rows have."""
         from pyspark.sql.types import StringType, StructField, StructType
 
-        fields = [StructField(one.name, one.dataType, one.nullable and one.name not in spec.keys) for one in schema]
-        columns = pa.schema([_arrow_field(one) for one in fields])
+        sure = {*spec.keys}
+        if spec.rescue == "values" and order_by is not None:  # as null it would be the oldest
+            sure.add(order_by if selection is None else selection.column_of(order_by))
+        fields = [StructField(one.name, one.dataType, one.nullable and one.name not in sure) for one in schema]
+        columns = arrow_columns(fields)
+        if selection is not None:
+            there = {one.name: one for one in fields}
+            fields = [_selected(one, there) for one in selection.outputs]
         rescued = [] if spec.rescue == "none" else [StructField(RESCUED, StringType())]
-        return cls(StructType([*fields, *rescued]), replace(spec, schema=columns), order_by)
+        return cls(StructType([*fields, *rescued]), replace(spec, schema=columns), order_by, selection)
 
     @property
     def kind(self) -> str:
@@ -109,7 +122,8 @@ class RecordFormat:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns that name a row of the target, which are NOT NULL. With them rows have `CHANGE`."""
-        return () if self.spec is None else self.spec.keys
+        keys = () if self.spec is None else self.spec.keys
+        return keys if self.selection is None else tuple(map(self.selection.name_of, keys))
 
     @property
     def has_change(self) -> bool:
@@ -125,7 +139,7 @@ class RecordFormat:
     def decoding(self, *, all_values: bool) -> Decoding:
         """What reads it, for `mapInArrow`; `all_values` as Decoding has it."""
         assert self.spec is not None
-        return Decoding(self.spec, self.columns, all_values=all_values)
+        return Decoding(self.spec, self.columns, self.selection, all_values=all_values)
 
     def parse(self, rows: DataFrame, *, keep: bool = False) -> DataFrame:
         """Add to the source's rows, or to those of `Decoding`, `RECORD` and `BAD_REASON`, of which each row has one and
@@ -184,6 +198,20 @@ def _once() -> Column:
     from pyspark.sql import functions as F
 
     return F.spark_partition_id() >= 0
+
+
+def arrow_columns(fields: Iterable[StructField]) -> pa.Schema:
+    """Columns for tubeclient.records. ConfigurationError: a type that Arrow or they do not have."""
+    return pa.schema([_arrow_field(one) for one in fields])
+
+
+def _selected(one: Output, columns: Mapping[str, StructField]) -> StructField:
+    """A column of a selection, of records with these columns."""
+    from pyspark.sql.types import StructField
+
+    if one.type is not None:
+        return StructField(one.name, spark_type(one.type))
+    return StructField(one.name, columns[one.needs[0]].dataType, columns[one.needs[0]].nullable)
 
 
 def _arrow_field(one: StructField) -> pa.Field:

@@ -1,0 +1,361 @@
+"""Columns computed of a record's columns by SQL expressions: renamed, cast, hashed, left out.
+
+DuckDB computes them, in the process that reads the records. A value that it cannot compute makes the record bad, where
+an expression of Spark's would end the job or give null. A column that is taken as it is never goes through DuckDB.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
+from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient.records.decoder import Decoded, Decoder
+from tubeclient.records.spec import simple_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Output", "Selecting", "Selection"]
+
+_RECORD: Final = "record"
+"""The table that expressions are about."""
+_CHANGE: Final = "change"
+_ROW: Final = "__row"
+"""A column of it, as a table without any has no rows."""
+_NOT_OF_ONE: Final = ("WINDOW", "SUBQUERY", "STAR")
+"""Expressions that are not of one record, or name no columns, by DuckDB's names."""
+_WRITTEN: Final = ("insert", "update", "snapshot", "delete")
+"""The operations of changes that are about a row."""
+
+
+class Output(NamedTuple):
+    """A column that a record gets."""
+
+    name: str
+    needs: tuple[str, ...]
+    """The record's columns that it is computed of, or the one that it is."""
+    sql: str = ""
+    """The expression; "" for a column that is taken as it is."""
+    type: pa.DataType | None = None
+    """Of a computed one."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What records have in place of their columns. Can be pickled."""
+
+    outputs: tuple[Output, ...]
+    width: int
+    """How many columns the schema has; what records have behind those stays as it is."""
+    time_zone: str
+
+    @classmethod
+    def of(cls, text: str, columns: pa.Schema, time_zone: str) -> Selection:
+        """The selection of a list as behind SELECT, in DuckDB's SQL, of records with these columns. In a `time_zone`,
+        by its IANA name, times become dates and texts. ConfigurationError: it is none, or not of one record alone."""
+        sql = _Sql(time_zone)
+        tree = _parsed(sql, text)
+        names = {name.lower(): name for name in columns.names}
+        found = [one for part in tree["statements"][0]["node"]["select_list"] for one in _outputs(part, names)]
+        # With a row of nulls, as what gives many rows of one gives none of none.
+        fields = [*columns, pa.field(_ROW, pa.bool_())]
+        rows = pa.table({one.name: pa.nulls(1, one.type) for one in fields})
+        outputs = []
+        for name, part in found:
+            if (column := _column_of(part, names)) is not None:
+                outputs.append(Output(name or column, (column,)))
+                continue
+            tree["statements"][0]["node"]["select_list"] = [{**part, "alias": ""}]
+            expression = sql.text(tree).removeprefix("SELECT ").removesuffix(f" FROM {_RECORD}")
+            texts = _texts(part, has_record=_RECORD in names)
+            needs = tuple(dict.fromkeys(names[text] for text in map(str.lower, texts) if text in names))
+            outputs.append(Output(name, needs, expression, _type_of(sql, name, expression, rows)))
+        given = [one.name.lower() for one in outputs]
+        if twice := next((name for name in given if given.count(name) > 1), None):
+            raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")
+        return cls(tuple(outputs), len(columns), time_zone)
+
+    def name_of(self, column: str) -> str:
+        """The name that a column has which is taken as it is."""
+        return next(one.name for one in self.outputs if not one.sql and one.needs == (column,))
+
+    def column_of(self, name: str) -> str:
+        """The column that has this name, and is taken as it is."""
+        return next(one.needs[0] for one in self.outputs if not one.sql and one.name == name)
+
+
+class Selecting:
+    """A decoder whose records have a selection's columns; for one thread."""
+
+    def __init__(self, selection: Selection, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._outputs = selection.outputs
+        self._computed = [one for one in selection.outputs if one.sql]
+        self._width = selection.width
+        self._sql = _Sql(selection.time_zone)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """As Decoder.decode. A record is bad as well if a value cannot be computed."""
+        records, reasons = self._decoder.decode(values)
+        if not pa.types.is_list(records.type):
+            is_good = pc.is_null(reasons)
+            rows, found = self._rows(records.filter(is_good))
+            reasons = pc.replace_with_mask(reasons, is_good, found)
+            at = pc.if_else(is_good, pc.subtract(pc.cumulative_sum(pc.cast(is_good, pa.int64())), 1), None)
+            return Decoded(rows.take(pc.if_else(pc.is_null(reasons), at, None)), reasons)
+        rows, found = self._rows(pc.list_flatten(records))
+        parents = pc.list_parent_indices(records)
+        if found.null_count < len(found):
+            is_bad = pc.is_valid(found)
+            # The first of a record's faults, as later entries win.
+            faults = [*zip(parents.filter(is_bad).to_pylist(), found.filter(is_bad).to_pylist(), strict=True)][::-1]
+            reasons = pc.coalesce(reasons, pa.array(map(dict(faults).get, range(len(reasons))), pa.string()))
+            rows = rows.filter(pc.is_null(reasons.take(parents)))
+        is_bad = pc.is_valid(reasons)
+        lengths = pc.if_else(is_bad, 0, pc.fill_null(pc.list_value_length(records), 0))
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+        return Decoded(pa.ListArray.from_arrays(offsets, rows, mask=is_bad), reasons)
+
+    def _rows(self, records: pa.StructArray) -> tuple[pa.StructArray, pa.StringArray]:
+        """The rows of good records, and why some are bad after all."""
+        names = [one.name for one in records.type]
+        columns = dict(zip(names, records.flatten(), strict=True))
+        others = names[self._width :]
+        known, reasons = None, pa.nulls(len(records), pa.string())
+        if _CHANGE in others:
+            change = columns[_CHANGE]
+            known, absent, reasons = self._known(change)
+            operation, _, sequence = change.flatten()
+            columns[_CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
+        values, failed = self._values(columns, known)
+        made = [(one.name, values[one.name] if one.sql else columns[one.needs[0]]) for one in self._outputs]
+        made += [(name, columns[name]) for name in others]
+        fields = [pa.field(name, array.type) for name, array in made]
+        rows = pa.StructArray.from_arrays([array for _, array in made], fields=fields)
+        return rows, pc.coalesce(reasons, failed)
+
+    def _known(self, change: pa.StructArray) -> tuple[dict[str, pa.Array], pa.Array, pa.StringArray]:
+        """Of changes: which rows know what a computed column needs, which columns they do not know, and why rows are
+        bad: an update that knows a part of it says nothing of the column."""
+        operations, absents = change.field("operation"), change.field("absent")
+        is_written = pc.is_in(operations, pa.array(_WRITTEN)).to_numpy(zero_copy_only=False)
+        known = {one.name: is_written.copy() for one in self._computed}
+        rows = np.flatnonzero(pc.is_valid(absents).to_numpy(zero_copy_only=False))
+        lists: list[list[str] | None] = [None] * len(change)
+        reasons: list[str | None] = [None] * len(change)
+        some = [one.take(pa.array(rows)).to_pylist() for one in (absents, operations)]
+        for row, names, operation in zip(rows.tolist(), *some, strict=True):
+            lacking = set(names)
+            unknown = [one for one in self._outputs if not lacking.isdisjoint(one.needs)]
+            lists[row] = [one.name for one in unknown] or None
+            for one in unknown:
+                if one.sql:
+                    known[one.name][row] = False
+                if operation == "update" and not lacking.issuperset(one.needs):
+                    which = ", ".join(sorted(lacking.intersection(one.needs)))
+                    reasons[row] = f"{one.name} is computed of {which} too, which the update does not have"
+        found = {name: pa.array(flags) for name, flags in known.items()}
+        return found, pa.array(lists, CHANGE_TYPE.field("absent").type), pa.array(reasons, pa.string())
+
+    def _values(
+        self, columns: Mapping[str, pa.Array], known: Mapping[str, pa.Array] | None
+    ) -> tuple[dict[str, pa.Array], pa.StringArray]:
+        """The computed columns by name, and why rows are bad. `known` are the rows in which one is computed; None:
+        all."""
+        count = len(next(iter(columns.values()), ()))
+        if not self._computed:
+            return {}, pa.nulls(count, pa.string())
+        needed = {name for one in self._computed for name in one.needs}
+        rows = {name: array for name, array in columns.items() if name in needed}
+        expressions = [one.sql for one in self._computed]
+        if known is not None:
+            rows |= {f"known {at}": known[one.name] for at, one in enumerate(self._computed)}
+            expressions = [f'CASE WHEN "known {at}" THEN {sql} END' for at, sql in enumerate(expressions)]
+        table = pa.table({**rows, _ROW: pa.nulls(count, pa.bool_())})
+        try:
+            found = self._sql.columns(expressions, table)
+            made = [array.cast(one.type) for array, one in zip(found, self._computed, strict=True)]
+            return dict(zip((one.name for one in self._computed), made, strict=True)), pa.nulls(count, pa.string())
+        except self._sql.error:
+            pass
+        values: dict[str, pa.Array] = {}
+        reasons: list[str | None] = [None] * count
+        for one, sql in zip(self._computed, expressions, strict=True):
+            values[one.name], failed = self._some(one, sql, table, 0)
+            for row in failed:
+                reasons[row] = (
+                    reasons[row] or f"{one.name} cannot be computed of {', '.join(one.needs) or 'the record'}"
+                )
+        return values, pa.array(reasons, pa.string())
+
+    def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
+        """A column of these rows, the first of which has this number; and the rows that have none."""
+        try:
+            return self._sql.columns([sql], rows)[0].cast(one.type), []
+        except self._sql.error:
+            if rows.num_rows == 1:
+                return pa.nulls(1, one.type), [first]
+        try:
+            found = self._sql.columns([f"TRY(struct_pack(v := {sql}))"], rows)[0]
+            return found.flatten()[0].cast(one.type), [
+                first + row for row in np.flatnonzero(pc.is_null(found)).tolist()
+            ]
+        except self._sql.error:  # TRY takes no function such as random(); and DuckDB refuses some of Arrow's values
+            half = rows.num_rows // 2
+        before, failed = self._some(one, sql, rows.slice(0, half), first)
+        after, failed_after = self._some(one, sql, rows.slice(half), first + half)
+        return pa.concat_arrays([before, after]), [*failed, *failed_after]
+
+
+def _parsed(sql: _Sql, text: str) -> dict[str, Any]:
+    """What DuckDB reads in a list as behind SELECT."""
+    tree = sql.tree(f"SELECT {text}\nFROM {_RECORD}")
+    if tree["error"]:
+        raise ConfigurationError(f"select cannot be read: {tree['error_message']}")
+    node = tree["statements"][0]["node"]
+    is_list = len(tree["statements"]) == 1 and node["type"] == "SELECT_NODE" and not node["modifiers"]
+    if not is_list or node["from_table"]["type"] != "BASE_TABLE":
+        raise ConfigurationError("select is more than a list of columns; write what stands between SELECT and FROM")
+    return tree
+
+
+def _outputs(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The columns of an entry of the list: their names, "" for that of a column that is taken as it is, and their
+    expressions."""
+    is_all = part["class"] == "STAR" and part["relation_name"] in ("", _RECORD)
+    if not is_all or part["columns"] or part["expr"] is not None:
+        if not part["alias"] and _column_of(part, names) is None:
+            if part["class"] == "COLUMN_REF" and len(path := part["column_names"]) == 1:
+                raise _unknown(path[0], names)
+            raise ConfigurationError("select computes a column without a name; write EXPRESSION AS NAME")
+        yield part["alias"], part
+        return
+    others = {one["key"].lower(): one["value"] for one in part["replace_list"]}
+    renamed = {one["key"]["column"].lower(): one["value"] for one in part["rename_list"]}
+    excluded = {one.lower() for one in part["exclude_list"]}
+    if unknown := sorted({*others, *renamed, *excluded} - names.keys()):
+        raise _unknown(unknown[0], names)
+    for lower, name in names.items():
+        if lower not in excluded:
+            yield renamed.get(lower, name), others.get(lower) or {"class": "COLUMN_REF", "column_names": [name]}
+
+
+def _unknown(name: str, names: Mapping[str, str]) -> ConfigurationError:
+    return ConfigurationError(f"select names {name}, and records have {', '.join(names.values())}")
+
+
+def _column_of(part: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
+    """The column that an expression is; None for others."""
+    if part["class"] != "COLUMN_REF":
+        return None
+    path = part["column_names"]
+    return names.get(path[-1].lower()) if len(path) == 1 or path[:-1] == [_RECORD] else None
+
+
+def _texts(part: Any, *, has_record: bool) -> Iterator[str]:
+    """The names in an expression that may be those of columns. ConfigurationError: it is not of one record."""
+    if isinstance(part, Mapping):
+        if part.get("class") in _NOT_OF_ONE:
+            raise ConfigurationError(
+                "select has a query, a window or a * within an expression; a column is computed of one record's columns"
+            )
+        if part.get("class") == "COLUMN_REF":
+            if [*map(str.lower, part["column_names"])] == [_RECORD] and not has_record:
+                raise ConfigurationError("select names a whole record; name its columns")
+            yield from part["column_names"]
+    for one in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from _texts(one, has_record=has_record)
+
+
+def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
+    """The type of a computed column, tried on `rows`. ConfigurationError: there is no such, or no table has it."""
+    try:
+        none = rows.slice(0, 0)
+        kind, found = sql.type_of(expression, none), sql.columns([expression], none)[0].type
+        with suppress(sql.error):
+            sql.columns([expression], rows)
+    except sql.error as error:
+        raise ConfigurationError(f"select cannot compute {name}: {str(error).splitlines()[0]}") from None
+    except AssertionError:
+        raise ConfigurationError(f"select computes {name} of many records; write an expression of one") from None
+    found = _in_utc(found)
+    try:
+        simple_name(found)
+    except ConfigurationError:
+        kind = f"{kind}, a type that tables do not have"
+    if "HUGEINT" in kind or "tables" in kind:  # Arrow shows the former as a DECIMAL, which lacks its greatest values
+        raise ConfigurationError(f"{name} of select is {kind}; write CAST({expression} AS TYPE)")
+    return found
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """A type whose times are shown in UTC: DuckDB shows them in its session's zone."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    parts = [kind.field(at) for at in range(kind.num_fields)]
+    if pa.types.is_struct(kind):
+        return pa.struct([one.with_type(_in_utc(one.type)) for one in parts])
+    if pa.types.is_list(kind):
+        return pa.list_(_in_utc(kind.value_type))
+    return pa.map_(_in_utc(kind.key_type), _in_utc(kind.item_type)) if pa.types.is_map(kind) else kind
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for the process, which takes 20 ms to open. It sees no file, no network and no variable of Python's."""
+    with brought_by("select"):
+        import duckdb
+    own = {"threads": 1, "enable_external_access": False, "python_enable_replacements": False}
+    no = dict.fromkeys(("autoinstall_known_extensions", "autoload_known_extensions"), False)
+    return duckdb.connect(":memory:", config={**own, **no})
+
+
+class _Sql:
+    """A session of DuckDB, for one thread."""
+
+    def __init__(self, time_zone: str) -> None:
+        self._session = _database().cursor()
+        self._session.execute(f"SET TimeZone = '{time_zone}'")
+
+    @property
+    def error(self) -> type[Exception]:
+        """Of SQL that does not fit, or of a value."""
+        import duckdb
+
+        return duckdb.Error
+
+    def tree(self, sql: str) -> dict[str, Any]:
+        """What DuckDB reads in a text."""
+        found: dict[str, Any] = json.loads(self._value("SELECT json_serialize_sql(?)", sql))
+        return found
+
+    def text(self, tree: Mapping[str, Any]) -> str:
+        """The text of what `tree` gives."""
+        return str(self._value("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree)))
+
+    def type_of(self, expression: str, rows: pa.Table) -> str:
+        """DuckDB's name of an expression's type."""
+        self._session.register(_RECORD, rows)
+        return str(self._session.sql(f"SELECT {expression} FROM {_RECORD}").types[0])  # noqa: S608
+
+    def columns(self, expressions: Sequence[str], rows: pa.Table) -> list[pa.Array]:
+        """The values of expressions in these rows."""
+        self._session.register(_RECORD, rows)
+        made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate(expressions))
+        found = self._session.sql(f"SELECT {made} FROM {_RECORD}").to_arrow_table()  # noqa: S608
+        assert found.num_rows == rows.num_rows
+        return [one.combine_chunks() for one in found.columns]
+
+    def _value(self, sql: str, text: str) -> Any:
+        return self._session.execute(sql, [text]).fetchall()[0][0]

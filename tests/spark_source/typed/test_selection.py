@@ -1,0 +1,227 @@
+"""Columns that SQL expressions compute: which lists are taken, what becomes of values, and which records are bad."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.typed.selection import Selecting, Selection
+from tubeclient.errors import ConfigurationError
+from tubeclient.records import Decoder, RecordSpec
+
+COLUMNS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("Price", pa.string()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("s", pa.struct([("f", pa.int32())])),
+        ("tags", pa.list_(pa.string())),
+        ("m", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+RECORD = {"id": 1, "Price": "1.5", "ts": "2026-01-01T20:00:00Z", "s": {"f": 3}, "tags": ["A"], "m": {"k": 1}}
+
+
+def select(
+    text: str, *records: Any, columns: pa.Schema = COLUMNS, kind: str = "json", zone: str = "UTC", **more: Any
+) -> list[Any]:
+    """For each record its columns, or why it is bad."""
+    selection = pickle.loads(pickle.dumps(Selection.of(text, columns, zone)))
+    selecting = Selecting(selection, Decoder(RecordSpec(kind=kind, schema=columns, time_zone=zone, **more)))
+    values = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in records]
+    found = selecting.decode(pa.array(values, pa.binary()))
+    found.records.validate(full=True)
+    both = zip(found.records.to_pylist(), found.reasons.to_pylist(), strict=True)
+    assert all((one is None) == (reason is not None) for one, reason in both)
+    return [
+        one if reason is None else reason
+        for one, reason in zip(found.records.to_pylist(), found.reasons.to_pylist(), strict=True)
+    ]
+
+
+def test_columns_are_renamed_cast_computed_and_left_out() -> None:
+    text = """id AS n, price::DECIMAL(10, 2) AS price, CAST(ts AS DATE) AS day, s.f AS f, -- a comment
+        list_transform(tags, lambda x: lower(x)) AS tags, sha256(Price)[1:4] AS h, 'x' AS source"""
+    digest = hashlib.sha256(b"1.5").hexdigest()[:4]
+    expected = {"n": 1, "price": Decimal("1.50"), "day": date(2026, 1, 2), "f": 3, "tags": ["a"], "h": digest}
+    assert select(text, RECORD, zone="Asia/Shanghai") == [{**expected, "source": "x"}]
+
+
+def test_all_columns_with_some_left_out_replaced_or_renamed() -> None:
+    found = select("* EXCLUDE (S, tags, m) REPLACE (id + 1 AS ID)", RECORD)
+    assert found == [{"id": 2, "Price": "1.5", "ts": datetime(2026, 1, 1, 20, tzinfo=UTC)}]
+    [found] = select("* RENAME (price AS cost)", RECORD)
+    assert list(found) == ["id", "cost", "ts", "s", "tags", "m"]
+
+
+def test_times_are_the_same_moment_whatever_the_zone() -> None:
+    text = "{'t': ts, 'l': [ts]} AS st, map {'a': ts} AS mm, ts + INTERVAL 1 DAY AS next"
+    [found] = select(text, RECORD, zone="America/New_York")
+    at = datetime(2026, 1, 1, 20, tzinfo=UTC)
+    assert found == {"st": {"t": at, "l": [at]}, "mm": [("a", at)], "next": at.replace(day=2)}
+
+
+def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> None:
+    secret = {**RECORD, "id": 2, "Price": "secret"}
+    found = select("id, price::DOUBLE AS price", RECORD, b"{", secret, {"id": 3}, {**secret, "id": 4})
+    reason = "price cannot be computed of Price"
+    assert found == [
+        {"id": 1, "price": 1.5},
+        "the text is not JSON, at byte 1",
+        reason,
+        {"id": 3, "price": None},
+        reason,
+    ]
+    # Where DuckDB cannot try an expression, rows are tried one by one.
+    text = "id, CASE WHEN random() < 2 AND id = 2 THEN error('no ' || price) ELSE 'ok' END AS e"
+    assert select(text, RECORD, secret, RECORD) == [
+        {"id": 1, "e": "ok"},
+        "e cannot be computed of id, Price",
+        {"id": 1, "e": "ok"},
+    ]
+
+
+def test_numbers_that_do_not_fit_are_bad() -> None:
+    found = select("id + 1 AS id", {"id": 2**63 - 1}, {"id": 5})
+    assert found == ["id cannot be computed of id", {"id": 6}]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "cannot be read"),
+        ("id FROM record WHERE id > 1 --", "cannot be read: syntax error"),
+        ("id; DROP TABLE record", "cannot be read: syntax error"),
+        ("id, (", "cannot be read: syntax error"),
+        ("DISTINCT id", "more than a list of columns"),
+        ("sum(id) AS s", "of many records"),
+        ("id, sum(id) AS s", "of many records"),
+        ("count(*) AS n", "of many records"),
+        ("unnest(tags) AS t", "of many records"),
+        ("row_number() OVER () AS n", "a query, a window or a *"),
+        ("(SELECT 1) AS q", "a query, a window or a *"),
+        ("(FROM read_csv('/etc/passwd')) AS x", "a query, a window or a *"),
+        ("coalesce(*COLUMNS(*)) AS c", "a query, a window or a *"),
+        ("read_text('/etc/passwd') AS x", "select cannot compute x: Binder Error"),
+        ("COLUMNS('i.*')", "without a name"),
+        ("s.*", "without a name"),
+        ("s.* AS x", "a query, a window or a *"),
+        ("id + 1", "without a name"),
+        ("record AS r", "a whole record"),
+        ("nosuch", "select names nosuch, and records have id, Price, ts, s, tags, m"),
+        ("nosuch + 1 AS x", 'select cannot compute x: Binder Error: Referenced column "nosuch" not found'),
+        ("id AS a, a + 1 AS b", 'column "a" not found'),
+        ("* EXCLUDE (nosuch)", "select names nosuch"),
+        ("id, ID", "gives id more than once"),
+        ("id::HUGEINT AS h", "h of select is HUGEINT; write CAST("),
+        ("[id::HUGEINT] AS h", "h of select is HUGEINT[]"),
+        ("hash(id) AS h", "h of select is UBIGINT, a type that tables do not have"),
+        ("ts::TIME AS t", "t of select is TIME, a type that tables do not have"),
+        ("NULL AS n", "a type that tables do not have; write CAST(NULL AS TYPE)"),
+    ],
+)
+def test_a_list_that_is_not_of_one_record_is_refused_at_the_start(text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Selection.of(text, COLUMNS, "UTC")
+    assert reason in str(caught.value)
+
+
+def test_an_expression_sees_no_file_and_no_variable_of_the_process() -> None:
+    secret = "hidden"  # noqa: F841
+    for text in ("getenv('HOME') AS x", "getvariable('secret')::VARCHAR || 'x' AS x", "(FROM secret) AS x"):
+        try:
+            assert select(text, RECORD) == [{"x": None}]
+        except ConfigurationError:
+            continue
+
+
+def test_names_are_quoted_as_sql_quotes_them() -> None:
+    assert select('id AS "we ird", price AS "a""b"', RECORD) == [{"we ird": 1, 'a"b': "1.5"}]
+
+
+def test_what_is_rescued_stays() -> None:
+    found = select("upper(Price) AS p", {**RECORD, "more": 1, "Price": "a"}, rescue="fields")
+    assert found == [{"p": "A", "_rescued": '{"more":1}'}]
+
+
+PLAIN = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.string())])
+
+
+def canal(kind: str, *rows: dict[str, Any], old: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    return {"type": kind, "data": [*rows], "old": old, "es": 1, "ts": 1, "isDdl": kind == "CREATE"}
+
+
+def changes(text: str, *events: dict[str, Any]) -> list[Any]:
+    found = select(text, *events, columns=PLAIN, kind="canal-json", keys=("id",))
+    for rows in found:
+        for row in rows if isinstance(rows, list) else ():
+            change = row.pop("change")
+            row["is"], row["absent"] = change["operation"], change["absent"]
+    return found
+
+
+def test_a_column_of_an_update_is_unknown_if_what_it_is_computed_of_is() -> None:
+    """Canal's message may name some of the columns only: the table keeps the values of the others."""
+    text = "id, upper(name) AS who, name || n AS both, 'x' AS x, n AS number"
+    whole = {"id": "1", "name": "a", "n": "5"}
+    assert changes(text, canal("INSERT", whole)) == [
+        [{"id": 1, "who": "A", "both": "a5", "x": "x", "number": "5", "is": "insert", "absent": None}]
+    ]
+    neither = [{"id": 1, "who": None, "both": None, "x": "x", "number": None}]
+    assert changes(text, canal("UPDATE", {"id": "1"}, old=[{}])) == [
+        [{**neither[0], "is": "update", "absent": ["who", "both", "number"]}]
+    ]
+    reason = "both is computed of n too, which the update does not have"
+    assert changes(text, canal("UPDATE", {"id": "1", "name": "b"}, old=[{}])) == [reason]
+    # An insert without a column has null there, and so has what is computed of it.
+    assert changes(text, canal("INSERT", {"id": "1", "name": "b"})) == [
+        [{"id": 1, "who": "B", "both": None, "x": "x", "number": None, "is": "insert", "absent": ["both", "number"]}]
+    ]
+
+
+def test_a_delete_and_a_message_without_a_row_need_no_value() -> None:
+    text = "id, coalesce(n, '0')::INT AS n, error(name)::VARCHAR AS e"
+    [[row]] = changes(text, canal("DELETE", {"id": "1"}))
+    assert row == {"id": 1, "n": None, "e": None, "is": "delete", "absent": ["n", "e"]}
+    [[row]] = changes(text, canal("CREATE"))
+    assert row == {"id": None, "n": None, "e": None, "is": "ddl", "absent": None}
+
+
+def test_one_row_that_is_bad_makes_its_message_bad() -> None:
+    good, bad = {"id": "1", "name": "a", "n": "5"}, {"id": "2", "name": "a", "n": "x"}
+    found = changes("id, n::INT AS n", canal("INSERT", good), canal("INSERT", good, bad), canal("INSERT", good, good))
+    assert found[1] == "n cannot be computed of n"
+    assert [len(rows) for rows in (found[0], found[2])] == [1, 2]
+    assert [row["n"] for row in [*found[0], *found[2]]] == [5, 5, 5]
+
+
+def test_a_key_that_moves_keeps_its_name() -> None:
+    moved = canal("UPDATE", {"id": "2", "name": "a", "n": "5"}, old=[{"id": "1"}])
+    [rows] = changes("id AS key, n::INT AS n", moved)
+    assert [(row["key"], row["is"]) for row in rows] == [(1, "delete"), (2, "update")]
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=3)), max_size=40))
+def test_each_record_has_its_own_values(values: list[Any]) -> None:
+    """Against the same in Python: a number and one more of it, or the reason."""
+
+    def expected(value: Any) -> Any:
+        if isinstance(value, str):
+            return "the value of id is not of type bigint"
+        if value == 2**63 - 1:
+            return "more cannot be computed of id"
+        return {"more": None if value is None else value + 1, "id": value}
+
+    columns = pa.schema([("id", pa.int64())])
+    texts = [value if not isinstance(value, str) else f"x{value}" for value in values]
+    found = select("id + 1 AS more, id", *({"id": one} for one in texts), columns=columns)
+    assert [one.split(", at")[0] if isinstance(one, str) else one for one in found] == [*map(expected, values)]
