@@ -17,6 +17,7 @@ from tubeclient.wire.audit import encode_reports
 from tubeclient_ingest.beginning import OF_COUNTS
 from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.data_files import DataFile, DataFiles
+from tubeclient_ingest.group_settings import table_by_of
 from tubeclient_ingest.group_table import GroupTable
 from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Move, Reached, SinkRecord
@@ -37,7 +38,7 @@ class CountsTable:
 
     def __init__(self, rows: StreamRows, settings: IngestSettings, masters: tuple[str, ...]) -> None:
         self._rows, self._group = rows, settings.inlong_group or ""
-        self._table_by = f"inlong-group {self._group}" if settings.table_by is None else f"table-by {settings.table_by}"
+        self._table_by = table_by_of(settings).text
         self._table = rows.table_of(COUNTS)
         self.auditing = AuditReporter(settings.audit_proxies or "")
         self.sink = Sink(self._table, settings.consumer_group)

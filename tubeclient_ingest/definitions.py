@@ -17,7 +17,7 @@ from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient.records.event_columns import merged_columns
+from tubeclient.records.event_columns import changes_values, merged_columns
 from tubeclient_ingest.group_settings import defines, fits, manager_of, of_stream, table_by_of
 from tubeclient_ingest.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings import IngestSettings
@@ -113,6 +113,8 @@ class Definitions:
             return True
         if name in self._widens and self._wider(name, written.types, found, key) != written.types:
             return True
+        if any(changes_values(kind, found.get(one, kind)) for one, kind in written.types.items()):
+            return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
             _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
@@ -151,6 +153,7 @@ class Definitions:
 
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
         columns, own_key, fixed = ({}, (), None) if stored is None else json.loads(stored)
+        self._written.pop(name, None)  # until it is right, no event changes it
         if not columns or self._settings.evolve:
             columns = {**self._of_events.get(name, {}), **columns}
         if not columns:
@@ -161,6 +164,13 @@ class Definitions:
         if fixed is not None:
             self._widens[name] = tuple(fixed)
             columns = self._wider(name, columns, self._of_events.get(name, {}), key)
+        events = self._of_events.get(name, {})
+        for one, kind in columns.items():
+            if changes_values(kind, wanted := events.get(one, kind)):
+                raise ConfigurationError(
+                    f"events have {wanted} in {one}, which is {kind} in the table: there some values would be others."
+                    f" Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a schema"
+                )
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
         return of_stream(self._settings, name, schema=ddl, key=key)
@@ -180,7 +190,6 @@ class Definitions:
     def _key_of(self, name: StreamId, stored: tuple[str, ...]) -> tuple[str, ...]:
         """The key of a stream whose table has the key `stored`. ConfigurationError: nobody says it, or events say
         another one."""
-        self._written.pop(name, None)  # until it is right, no event changes it
         keys = sorted(self._keys.get(name, ()))
         key = stored or (keys[-1] if keys else ())
         if not key:

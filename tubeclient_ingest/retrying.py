@@ -69,7 +69,7 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
         if good and not dry_run:
             record = replace(before, run_id=uuid.uuid4().hex, bad=good, retry_of=before.round)
             numbered = state.numbered(record)
-            writer.check_newest(state)
+            writer.check_newest(state, record)
             table.add_marks(parsed, numbered, writer.detail)
             rows = target_rows(parsed)
             if LINEAGE in rows.columns:

@@ -107,9 +107,9 @@ class GroupEnds:
 
     def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
         """`end`, or where a round from `start` has to end before it."""
-        levels = self.levels()
         since = [one.since for one in self.streams.values() if one.since is not None]
-        return end if len(levels) == 1 else end_of_round(start, end, [*levels, *since])
+        places = [*self.levels(), *since]
+        return end if len(places) == 1 else end_of_round(start, end, places)
 
     def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
         """The run begins at `start`, and so does a table in a partition of which it has no rows; `recorded` is where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -243,6 +244,19 @@ class TableBy:
         return columns
 
     # The names of tables and files
+
+    @property
+    def text(self) -> str:
+        """What gives records their names: with another text some may have others."""
+        if self.kind == "inlong":
+            return f"inlong-group {self.words[0]}"
+        found = [f"table-by {'attribute.' if self.kind == 'attribute' else '$.' if self.kind == 'path' else ''}"]
+        found[0] += ".".join(self.words)
+        if self.kind in ("path", "envelope"):
+            found += [self.format] if self.kind == "envelope" else []
+            found.append(codecs.lookup(self.encoding).name)
+            found += [f"{name}={how}" for name, how in sorted(self.options.items())]
+        return ", ".join(found)
 
     @property
     def placeholders(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
 from tubeclient.records.spec import CHANGES, RESCUED
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from, overtaken
+from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.data_files import Place
@@ -267,11 +267,12 @@ class Writer:
             if not is_conflict(error):  # another job removes its own there: a later time will do
                 raise
 
-    def check_newest(self, state: SinkState, began: float = 0.0) -> None:
-        """OvertakenRun, if another run wrote since `state`, which was read at `began`, a while ago: of bad records and
-        marks that come many commits later nobody would see that their number is another run's."""
+    def check_newest(self, state: SinkState, record: SinkRecord, began: float = 0.0) -> None:
+        """As Sink.append raises, if another run wrote since `state`, which was read at `began`, a while ago: of bad
+        records and marks for the commit `record` that come many commits later nobody would see that their number is
+        another run's."""
         if time.time() - began > READ_AGAIN_SECONDS and (now := self.sink.read_state()).record != state.record:
-            raise overtaken(self.sink.where, now.record or SinkRecord("", "", state.ends), "while this one read")
+            raise self.sink.overtaken(state.numbered(record), now)
 
     def take_back(self, number: int, run_id: str) -> SinkState:
         """Remove what a run wrote of bad records for a number that another run took. Returns what the target says."""
@@ -356,7 +357,7 @@ class Writer:
             counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:
-                self.check_newest(state, began)
+                self.check_newest(state, record, began)
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self.commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
@@ -388,7 +389,7 @@ class Writer:
             self._is_first = False
             self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
         if staged.bad and table is not None:
-            self.check_newest(state, began)
+            self.check_newest(state, record, began)
             table.add_files(staged.bad_files)
 
         def commit(numbered: SinkRecord) -> None:

@@ -127,3 +127,33 @@ def test_a_column_that_partitions_the_table_keeps_its_type(fixed: list[str], exp
     assert schema is not None
     assert expected.lower() in schema.lower()
     assert "`x.y` int" in schema.lower()
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "is_refused"),
+    [
+        ("int", "STRING", True),  # "01" is another text than "1"
+        ("decimal(10,2)", "STRING", True),
+        ("float", "DOUBLE", True),
+        ("double", "DECIMAL(20,10)", True),
+        ("int", "BIGINT", False),  # what does not fit is bad
+        ("int", "DOUBLE", False),
+        ("string", "INT", False),
+        ("double", "INT", False),
+        ("date", "STRING", False),
+    ],
+)
+def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
+    kind: str, events: str, is_refused: bool
+) -> None:
+    known, stored = keyed(), json.dumps([{"id": "bigint", "n": kind}, ["id"], None])
+    known.settings_of(ORDERS, stored)
+    assert known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": events}, ["id"]])]) == is_refused
+    if not is_refused:
+        known.settings_of(ORDERS, stored)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        known.settings_of(ORDERS, stored)
+    assert f"events have {events} in n, which is {kind} in the table" in str(caught.value)
+    assert not known.learn(ORDERS, [json.dumps([{"n": events}, ["id"]])])
+    known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None]))

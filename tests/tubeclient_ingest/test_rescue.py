@@ -94,6 +94,18 @@ def test_the_newest_of_a_key_has_what_the_newest_record_has(bench: Bench) -> Non
     assert rows(bench.settings.target) == [(1, 3, None), (2, 3, None)]
 
 
+def test_what_orders_the_rows_of_a_key_is_never_rescued(bench: Bench) -> None:
+    """As null it would be the oldest, and the row would be lost."""
+    own = {**JSON, "rescue": "values", "key": ("id",), "order_by": "n", "bad_records": str(bench.folder / "bad")}
+    send(bench, b'{"id":1,"n":5}', b'{"id":2,"n":"7x"}')
+    bench.run(**own)
+    send(bench, b'{"id":1,"n":"6x"}', b'{"id":2}')
+    [one] = bench.run(**own)
+    assert one.bad_rows == 2
+    assert rows(bench.settings.target) == [(1, 5, None)]
+    assert len(DeltaTable(str(bench.folder / "bad")).to_pyarrow_table()) == 3
+
+
 def test_each_table_of_many_has_its_own(bench: Bench) -> None:
     """Records of no table stay raw."""
     send(bench, b'{"kind":"a","id":1,"x":1}', b'{"kind":"b","id":2}', b'{"id":3,"x":1}')

@@ -66,6 +66,27 @@ def test_a_topic_a_tag_and_an_attribute_name_tables() -> None:
         job("attribute.k", source_options={"columns": "*"})
 
 
+def test_the_text_says_all_that_gives_names() -> None:
+    """It is kept with the tables, and a job with another one is refused."""
+
+    def text(table_by: str, **more: Any) -> str:
+        found = TableBy.of(job(table_by, **more))
+        assert found is not None
+        return found.text
+
+    assert text("topic") == "table-by topic"
+    assert text("attribute.k") == "table-by attribute.k"
+    json = {"format": "json", "schema": "id INT"}
+    assert text("$.a.b", **json) == text("$.a.b", encoding="utf8", **json) == "table-by $.a.b, utf-8"
+    lenient = {"allowSingleQuotes": "true", "allowComments": "true", "nullValue": ""}
+    assert text("$.a", **json, format_options={"allowComments": "true"}) == "table-by $.a, utf-8, allowComments=true"
+    del lenient["nullValue"]
+    found = text("$.a", **json, encoding="GBK", format_options=lenient)
+    assert found == "table-by $.a, gbk, allowComments=true, allowSingleQuotes=true"
+    canal = text("database.table", format="canal-json", schema="id INT")
+    assert canal == "table-by database.table, canal-json, utf-8"
+
+
 def test_a_field_of_json_names_tables() -> None:
     values = [{"a": {"b": "x"}}, {"a": {"b": 7}}, {"a": {"b": "../x"}}, {"a": {"b": None}}, {"a": 1}, {}, [1]]
     assert names("$.a.b", *values, b"", b"no", None, b'{"a":{"b":"x"},"a":{"b":"y"}}') == ["x", "7", *[None] * 9]

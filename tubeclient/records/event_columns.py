@@ -19,7 +19,7 @@ from typing import Any, Final
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.json_text import STRICT, Node, parse_value
 
-__all__ = ["canal_columns", "canal_key", "debezium_columns", "merged_columns"]
+__all__ = ["canal_columns", "canal_key", "changes_values", "debezium_columns", "merged_columns"]
 
 _MOST_DIGITS: Final = 38
 _SCHEMAS: Final = 1_000
@@ -141,6 +141,16 @@ def _wider(one: str, other: str) -> str:
         return "STRING"
     before, after = (max(size[at] for size in sizes if size is not None) for at in (0, 1))
     return _decimal(str(before + after), str(after))
+
+
+def changes_values(kind: str, events: str) -> bool:
+    """Whether a column of type `kind` takes values of events' type `events` for others, and refuses none: texts such as
+    01 for whole numbers, and digits that a FLOAT or DOUBLE does not have."""
+    kind, events = kind.upper(), events.upper()
+    exact = {"FLOAT": ("FLOAT", "TINYINT", "SMALLINT"), "DOUBLE": ("FLOAT", "DOUBLE", "TINYINT", "SMALLINT", "INT")}
+    if kind in exact:
+        return events not in exact[kind]
+    return events == "STRING" and _size(kind) is not None
 
 
 def _size(kind: str) -> tuple[int, int] | None:
