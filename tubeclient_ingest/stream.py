@@ -106,15 +106,19 @@ class GroupEnds:
         return None if len(levels) == 1 else highest(levels)
 
     def end_of_round(self, start: Offsets, end: Offsets) -> Offsets:
-        """`end`, or where a round from `start` has to end before it."""
+        """`end`, or where a round from `start` has to end before it. RuntimeError: it begins past rows that a table
+        lacks, which nobody would read again."""
+        levels = self.levels()
+        if any(at < start.get(key, at) for one in levels for key, at in one.items()):
+            raise RuntimeError(f"a round begins at {start}, and rows of tables end at {levels}: report this")
+        # Also with one level: a run begins before it for a stream that has no table yet.
         since = [one.since for one in self.streams.values() if one.since is not None]
-        places = [*self.levels(), *since]
-        return end if len(places) == 1 else end_of_round(start, end, places)
+        return end_of_round(start, end, [*levels, *since])
 
     def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
-        """The run begins at `start`, and so does a table in a partition of which it has no rows; `recorded` is where
-        the counts table says that the rows of all others end. Of topics that are `reset` all tables take what comes
-        from there on."""
+        """The run begins at `start`, and so does a table in a partition of which it has no rows, or whose next ones are
+        gone; `recorded` is where the counts table says that the rows of all others end. Of topics that are `reset` all
+        tables take what comes from there on."""
         for one in self.streams.values():
             if one.since is not None and reset:
                 one.since = Offsets(
@@ -125,7 +129,8 @@ class GroupEnds:
                     }
                 )
         self._keep_moves(start, reset, is_reset=True)
-        self._move(recorded.merge(start.merge(self.others)), self.streams.values(), start.merge)
+        others = recorded.merge(highest([start, self.others]))
+        self._move(others, self.streams.values(), lambda at: highest([start, at]))
 
     def go_back(self, ends: Offsets) -> bool:
         """There is nothing past `ends`, in their partitions: other messages come there. Returns whether there was."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,6 +105,24 @@ def stream(ends: Offsets, number: int = 7, record: SinkRecord | None = None, **g
     return Stream(StreamId("s"), ends, number, table=table, **given)
 
 
+def test_a_round_before_the_rows_of_all_tables_ends_where_they_do() -> None:
+    """As it begins for a stream whose table is gone, and is made anew once an event says its columns."""
+    group = GroupEnds()
+    group.begin_at(at(a=5, b=8), at(a=5, b=8))
+    assert group.end_of_round(at(a=0, b=3), at(a=20, b=9)) == at(a=5, b=8)
+    assert group.end_of_round(at(a=5, b=8), at(a=20, b=9)) == at(a=20, b=9)
+
+
+def test_a_round_past_the_rows_of_a_table_is_an_error() -> None:
+    """Nobody would read again what comes between. Where brokers no longer have that, the run begins after it."""
+    group = GroupEnds()
+    group.begin_at(at(a=5), at(a=5))
+    with pytest.raises(RuntimeError, match="rows of tables end at"):
+        group.end_of_round(at(a=6), at(a=20))
+    group.begin_at(at(a=6), at(a=5))
+    assert group.end_of_round(at(a=6), at(a=20)) == at(a=20)
+
+
 def test_tables_that_are_equally_far_are_one_and_those_that_are_apart_meet() -> None:
     group = GroupEnds()
     group.others = at(a=5, b=5)
@@ -111,7 +130,7 @@ def test_tables_that_are_equally_far_are_one_and_those_that_are_apart_meet() -> 
     group.streams.update({StreamId("same"): same, StreamId("left"): left})
     end = at(a=9, b=9)
     assert group.ahead() is None
-    assert group.end_of_round(group.others, end) is end
+    assert group.end_of_round(group.others, end) == end
     group.streams[StreamId("ahead")] = ahead
     assert group.levels() == [at(a=5, b=5), at(a=8, b=5)]
     assert group.ahead() == at(a=8, b=5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -354,6 +354,27 @@ def test_a_table_with_rows_in_the_rest_that_somebody_removed_is_filled_with_its_
         shutil.rmtree(lake.folder / "crm", ignore_errors=True)
         run(count)
     assert len(lake.rows("_tubeclient._rest", ["value"])) == in_rest
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_removed_table_takes_no_rows_of_others(lake: Lake, refused: bool) -> None:
+    """Its run begins before the others' rows end, and its event comes late, or is refused."""
+
+    def event(table: str, number: int, partition: int = 0, more: Sequence[str] = ()) -> NewMessage:
+        row = dict.fromkeys(("id", *more), str(number))
+        says = {"database": "shop", "table": table, "type": "INSERT", "es": 9, "ts": 9, "isDdl": False, "old": None}
+        says |= {"data": [row], "mysqlType": dict.fromkeys(row, "bigint")}
+        return NewMessage(partition, json.dumps(says).encode())
+
+    lake.tube.load("cdc", [*(event("own", one) for one in range(9)), event("gone", 1), event("own", 10, 10_000)])
+    lake.run(schema=None)
+    shutil.rmtree(lake.folder / "shop" / "gone")
+    more = ("n", "N") if refused else ()
+    lake.tube.load("cdc", [*(event("own", one, 10_000) for one in range(11, 19)), event("gone", 2, more=more)])
+    for _ in range(2):
+        with suppress(StreamsLeftBehind) if refused else nullcontext():
+            lake.run(schema=None, max_offsets_per_trigger=4)
+    assert sorted(row["id"] for row in lake.rows("shop.own", ["id"])) == [*range(9), *range(10, 19)]
 
 
 def test_a_column_that_becomes_text_stays_behind_until_the_table_has_text(lake: Lake) -> None:
