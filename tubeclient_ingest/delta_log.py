@@ -83,6 +83,22 @@ class DeltaLog:
                 self.newest = None if self.handle is None else self._entry(version)
         return self.handle
 
+    def has_files(self) -> bool:
+        """Whether there is anything in the folder."""
+        from pyarrow.fs import FileSelector
+
+        try:
+            return bool(self._files.get_file_info(FileSelector("")))
+        except FileNotFoundError:
+            return False
+
+    def create(self, schema: str, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
+        """Make the table, with the columns of this JSON. Raises delta-rs's errors."""
+        from deltalake import DeltaTable, Schema
+
+        how = list(partition_by), None, None, dict(properties), dict(self._options) or None
+        DeltaTable.create(self.uri, Schema.from_json(schema), "error", *how, raise_if_key_not_exists=False)
+
     def commits(self, limit: int) -> Sequence[Entry]:
         """The last ones, newest first, of the last look; of its log's last files, if older ones are gone."""
         with self.explained():

@@ -149,7 +149,7 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
 
 
 def detail_in_log(log: DeltaLog) -> TableDetail | None:
-    """Of a table in a local folder; None if there is none, or one of which Spark may say more than its log."""
+    """Of a table that delta-rs reaches; None if there is none, or one of which Spark may say more than its log."""
     try:
         handle = log.refresh()
         if handle is None:
@@ -160,12 +160,15 @@ def detail_in_log(log: DeltaLog) -> TableDetail | None:
     from pyspark.sql.types import StructType
 
     columns = StructType.fromJson(schema)
-    detail = TableDetail(str(found.id), f"file:{log.uri}", columns, found.configuration, tuple(found.partition_columns))
+    location = log.uri if "://" in log.uri else f"file:{log.uri}"
+    detail = TableDetail(str(found.id), location, columns, found.configuration, tuple(found.partition_columns))
     return detail if why_not(handle, detail) is None else None
 
 
-def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str], properties: Mapping[str, str]) -> bool:
-    """Make a plain table in a local folder that is missing or empty. False: Spark has to, or says what is wrong."""
+def create_in_log(
+    log: DeltaLog, columns: StructType, partition_by: Sequence[str], properties: Mapping[str, str]
+) -> bool:
+    """Make a plain table in a folder that is missing or empty. False: Spark has to, or says what is wrong."""
     made = columns.jsonValue()
     for one in made["fields"]:  # as in SQL, only whole columns are NOT NULL
         one["type"] = json.loads(json.dumps(one["type"]), object_hook=_with_nulls)
@@ -174,8 +177,7 @@ def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str],
     kinds = re.findall(r'"(?:type|elementType|keyType|valueType)":"([^"]*)"', text)
     types = {one.name: one.dataType.typeName() for one in columns}
     is_plain = (
-        is_known_to_delta_rs(folder)
-        and len(set(names)) == len(names)
+        len(set(names)) == len(names)
         and all(re.fullmatch(r"\w+", one) for one in names)
         and all(map(_PLAIN.fullmatch, kinds))
         and not re.search(r'"metadata":{[^}]', text)
@@ -186,12 +188,9 @@ def create_in_log(folder: str, columns: StructType, partition_by: Sequence[str],
     if not is_plain:
         return False
     try:
-        from deltalake import DeltaTable, Schema
-
-        if Path(folder).exists() and any(Path(folder).iterdir()):
+        if log.has_files():
             return False
-        how = list(partition_by), None, None, dict(properties)
-        DeltaTable.create(folder, Schema.from_json(text), "error", *how, raise_if_key_not_exists=False)
+        log.create(text, partition_by, properties)
     except Exception:  # also of the file system; and another job may have made it at this moment
         return False
     return True

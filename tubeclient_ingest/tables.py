@@ -27,7 +27,7 @@ def table_at(
 ) -> JobTable:
     """The job's table at this place; `due` as SparkTable has it."""
     if settings.table_format == DELTA:
-        return SparkTable(spark, place, due)
+        return SparkTable(spark, place, due, settings.storage_options)
     return IcebergTable(spark, place, settings.warehouse, settings.storage_options)
 
 

@@ -1,6 +1,6 @@
 """The job's Delta table through Spark's SQL, by path or by name: what the sink asks of it. No JVM of ours, so it is the
-same over Spark Connect. Plain tables in folders of this machine are looked up and made by their log, which costs
-Spark a thousand times as much."""
+same over Spark Connect. Plain tables in folders of this machine, or in a store that delta-rs has options for, are
+looked up and made by their log: that costs Spark a thousand times as much, and jars for the store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from spark_source.options.table_uris import is_name, quoted, table_in_sql, text_in_sql, type_in_sql
+from spark_source.options.table_uris import is_name, limited, quoted, table_in_sql, text_in_sql, type_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient.flows.effects import backoff_ms
 from tubeclient.printable import display_uri
 from tubeclient_ingest.delta_log import DeltaLog
 from tubeclient_ingest.history import Commit
 from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.spark_errors import IngestFailed, explained, failure, is_conflict, is_missing
+from tubeclient_ingest.spark_errors import IngestFailed, LogError, explained, failure, is_conflict, is_missing
 from tubeclient_ingest.table_detail import (
     TableDetail,
     create_in_log,
@@ -46,8 +46,14 @@ _TRIES: Final = 6
 class SparkTable:
     """The Delta table `place`, a path or a name. Errors are Spark's."""
 
-    def __init__(self, spark: SparkSession, place: str, due: Callable[[SparkTable], None] = lambda _: None) -> None:
-        """`due` is told of the table when its files should be put together."""
+    def __init__(
+        self,
+        spark: SparkSession,
+        place: str,
+        due: Callable[[SparkTable], None] = lambda _: None,
+        storage_options: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`due` is told of the table when its files should be put together; `storage_options` are delta-rs's."""
         self._spark, self._due = spark, due
         self._location = ""
         self.is_named = is_name(place)
@@ -59,18 +65,27 @@ class SparkTable:
         self.where = display_uri(self.sql)
         """For messages."""
         self.log: DeltaLog | None = None
-        """Of a table in a local folder."""
+        """Of a table that delta-rs reaches too."""
         if self._folder is not None and is_known_to_delta_rs(self._folder):
             self.log = DeltaLog(self._folder, self.where)
+        elif storage_options and "://" in place and not self.is_named:
+            self.log = DeltaLog(place, self.where, limited(place, storage_options))
 
     def detail(self) -> TableDetail | None:
         """None if there is no table."""
-        if self._folder is not None and not Path(self._folder).exists():
-            found = None
-        else:
+        found = None
+        if self._may_be_there():
             found = (None if self.log is None else detail_in_log(self.log)) or self._described()
         self._location = "" if found is None else found.location
         return found
+
+    def _may_be_there(self) -> bool:
+        if self._folder is not None:
+            return Path(self._folder).exists()
+        try:
+            return self.log is None or self.log.refresh() is not None
+        except LogError:
+            return True
 
     def _described(self) -> TableDetail | None:
         """As Spark says it."""
@@ -101,9 +116,9 @@ class SparkTable:
         """Make the table, unless it is there."""
         from pyspark.errors import PySparkException
 
-        folder = None if cluster_by else self._folder
-        has_defaults = folder is not None and any(one.startswith(_DEFAULTS) for one in self._spark.conf.getAll)
-        if folder is not None and not has_defaults and create_in_log(folder, columns, partition_by, properties):
+        log = None if cluster_by else self.log
+        has_defaults = log is not None and any(one.startswith(_DEFAULTS) for one in self._spark.conf.getAll)
+        if log is not None and not has_defaults and create_in_log(log, columns, partition_by, properties):
             return
         # Spark's own `toDDL` wants a session that is active in this thread.
         ddl = ", ".join(

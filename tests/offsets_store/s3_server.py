@@ -6,6 +6,9 @@ hang for ever.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +18,7 @@ from typing import Any, Final
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-__all__ = ["BUCKET", "S3Server", "s3_server"]
+__all__ = ["BUCKET", "S3Server", "s3_process", "s3_server"]
 
 BUCKET: Final = "lake"
 _ACCESS_KEY_ID: Final = "the-access-key-id"
@@ -100,3 +103,23 @@ def s3_server() -> Iterator[S3Server]:
 def _request(method: str, url: str) -> None:
     with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=30) as answer:
         answer.read()
+
+
+@contextmanager
+def s3_process() -> Iterator[dict[str, str]]:
+    """The storage options of a server in a process of its own: for whoever blocks all threads of this one, or has
+    processes that write there."""
+    command = [sys.executable, "-c", _SERVE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())
+        server.communicate(timeout=30)
+
+
+_SERVE: Final = """
+import json, sys
+from tests.offsets_store.s3_server import s3_server
+with s3_server() as server:
+    print(json.dumps(server.options), flush=True)
+    sys.stdin.read()
+"""

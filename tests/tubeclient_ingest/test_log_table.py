@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -17,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
-from tests.offsets_store.s3_server import BUCKET
+from tests.offsets_store.s3_server import BUCKET, s3_process
 from tubeclient_ingest.beginning import TableChanged
 from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.log_table import LogTable
@@ -192,24 +189,10 @@ def test_a_history_whose_beginning_is_gone_is_what_is_left(uri: str) -> None:
         assert [found.version for found in one.history(20)] == [3]
 
 
-_SERVE = """
-import json, sys
-from tests.offsets_store.s3_server import s3_server
-with s3_server() as server:
-    print(json.dumps(server.options), flush=True)
-    sys.stdin.read()
-"""
-
-
 @pytest.fixture
 def store() -> Iterator[dict[str, str]]:
-    """The storage options of an S3 server. In a process of its own: delta-rs blocks all threads of this one while it
-    reads a history."""
-    command = [sys.executable, "-c", _SERVE]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        yield json.loads(server.stdout.readline())
-        server.communicate(timeout=30)
+    with s3_process() as options:
+        yield options
 
 
 def test_a_table_in_a_store(store: dict[str, str]) -> None:
