@@ -3,13 +3,17 @@
 A commit's bad records are written before it, with its number and its run. They count once the target has a commit of
 this number and this run. So each record is in exactly one of the two tables, whoever dies or loses a race in between.
 A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
-target's history, and is computed by whoever reads the table. Runs remove rows whose number another run took, and say
-in the target up to which number they did: further back nobody needs the history.
+target's history, and is computed by whoever reads the table.
+
+A history ends, so now and then a run settles older numbers: it adds a row for each number and run that has rows, and
+whose commit the target has. What others add later for such numbers, who stood still or were overtaken, never counts.
+Rows of no commit are removed where that is easy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -19,13 +23,14 @@ from spark_source.read.schema import arrow_types, spark_schema
 from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD, VALUE
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import without_passwords
-from tubeclient_ingest.data_files import DataFile
+from tubeclient_ingest.data_files import DataFile, DataFiles
 from tubeclient_ingest.history import BAD, RETRIED, UNDONE, SinkState, committed
 from tubeclient_ingest.log_table import LogTable
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.staging import BadPlace
 from tubeclient_ingest.table_detail import TableDetail
 from tubeclient_ingest.tables import FilesTable, JobTable, files_of
+from tubeclient_ingest.target import SparkTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +46,8 @@ _PLACE: Final = "place"
 """The column of `ARRIVAL`'s place; null where the order of rows did not matter."""
 _MARK: Final = "retryOf"
 """The column that is null in a bad record; in a mark it is the id of the record that was moved."""
+_SETTLEMENT: Final = f"{_ID} IS NULL AND {_MARK} IS NULL"
+"""SQL for a row that says of a number and a run that the target has their commit."""
 
 
 class BadRecords:
@@ -86,7 +93,7 @@ class BadRecords:
         return BadPlace(place, _written_for(record, target), self._has_value)
 
     def add_files(self, files: Sequence[DataFile]) -> None:
-        """Add the files that tasks wrote to such a place."""
+        """Add files that were written to such a place."""
         assert self._log is not None
         self._log.history(1)
         self._log.commit(files)
@@ -126,11 +133,14 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         own = self._own(state.table_ids)
-        count = F.expr(committed(state))
+        keys = ["sequence", "runId"]
+        settled = own.where(_SETTLEMENT).select(*keys).distinct()
+        own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
+        count = F.expr(committed(state, settled.agg(F.max("sequence")).collect()[0][0] or 0))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
-        rows = own.where(F.col(_MARK).isNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
+        rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
-        return rows.withColumn("state", found).drop(_MARK, "__moved")
+        return rows.withColumn("state", found).select(*self._table.rows("false").drop(_MARK).columns, "state")
 
     def to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
         """The records to try again that are bad, of the topics that `options` read, with the source's columns, `BAD_ID`
@@ -159,23 +169,23 @@ class BadRecords:
         return rows if reason is None else rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
 
     def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
-        """The numbers that are not settled for which there are rows, with the runs that wrote them."""
+        """The numbers behind the last one that is settled for which there are rows, with the runs that wrote them."""
         from pyspark.sql import functions as F
 
         if not state.table_ids:
             return set()
         if isinstance(self._log, LogTable) and not self._log.has_deletion_vectors:
             ids = ", ".join(["'{}'"] * len(state.table_ids))
+            own = f'"consumerGroup" = \'{{}}\' AND "targetId" IN ({ids})'
+            settled = f'SELECT max("sequence") FROM log WHERE {own} AND "{_ID}" IS NULL AND "{_MARK}" IS NULL'  # noqa: S608
             rows = self._log.query(
-                'SELECT DISTINCT "sequence", "runId" FROM log'  # noqa: S608
-                f' WHERE "sequence" > {{}} AND "consumerGroup" = \'{{}}\' AND "targetId" IN ({ids})',
-                state.settled,
-                self._consumer_group,
-                *state.table_ids,
+                f'SELECT DISTINCT "sequence", "runId" FROM log WHERE {own} AND "sequence" > coalesce(({settled}), 0)',  # noqa: S608
+                *(self._consumer_group, *state.table_ids) * 2,
             )
             return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
-        later = self._own(state.table_ids).where(F.col("sequence") > state.settled)
-        found = later.select("sequence", "runId").distinct().collect()
+        own_rows = self._own(state.table_ids)
+        last = own_rows.where(_SETTLEMENT).agg(F.max("sequence")).collect()[0][0] or 0
+        found = own_rows.where(F.col("sequence") > last).select("sequence", "runId").distinct().collect()
         return {(row.sequence, row.runId) for row in found}
 
     def last_number(self, target: TableDetail) -> int:
@@ -192,6 +202,28 @@ class BadRecords:
         rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
         rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
         return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
+
+    def settle(self, there: Collection[tuple[int, str]], target: TableDetail) -> None:
+        """Write down that the target has commits of these numbers by these runs."""
+        import pyarrow as pa
+
+        if not there:
+            return
+        kinds = _table_types()
+        same = {"consumerGroup": self._consumer_group, "target": _place(target), "targetId": target.table_id}
+        columns = {name: pa.nulls(len(there), kinds.field(name).type) for name in kinds.names}
+        columns |= {name: pa.array([text] * len(there), pa.string()) for name, text in same.items()}
+        columns["sequence"] = pa.array([number for number, _ in there], pa.int64())
+        columns["runId"] = pa.array([run for _, run in there], pa.string())
+        columns["time"] = pa.array([datetime.now(UTC)] * len(there), kinds.field("time").type)
+        rows = pa.table(columns, schema=kinds)
+        if self._log is None:
+            assert isinstance(self._table, SparkTable)
+            self._table.append(self._table.frame(rows))
+            return
+        files = DataFiles(self._log.place(kinds))
+        files.add(rows)
+        self.add_files(files.close())
 
     def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
         """Remove the rows that these runs wrote for these numbers."""

@@ -23,7 +23,8 @@ from tubeclient_ingest.record import SinkRecord, most, not_undone
 __all__ = ["BAD", "LATE", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
 
 LATE: Final = 100
-"""By how many commits a run may have been overtaken that still writes bad records."""
+"""The runs of so many of the last commits are looked up to see which bad records count; of others the table of bad
+records says it."""
 
 
 _OF_THE_JOB: Final = ("WRITE", "MERGE")
@@ -142,7 +143,6 @@ class SinkState:
             based_on=self.version,
             table_id=self.table_id,
             former_ids=self.table_ids[1:],
-            settled=max(record.settled, self.settled),
             resets=record.resets if before is None else most((record.resets, before.resets)),
         )
 
@@ -152,11 +152,6 @@ class SinkState:
         before = self.record
         former = (before.table_id, *before.former_ids) if before is not None else self.former_ids
         return tuple(dict.fromkeys(one for one in (self.table_id, *former) if one is not None))
-
-    @property
-    def settled(self) -> int:
-        """The record's; 0 without one."""
-        return self.record.settled if self.record is not None else 0
 
     def without_topics(self, topics: Collection[str]) -> SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
@@ -323,11 +318,11 @@ UNDONE: Final = "undone"
 reads the record again, or has."""
 
 
-def committed(state: SinkState) -> str:
+def committed(state: SinkState, settled: int) -> str:
     """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit.
+    `isSettled` says of a row whether a run has seen that, and wrote it down, as all have up to the number `settled`.
 
-    What the history no longer has is there, unless the table says that RESTORE took it out: each start removes what no
-    commit stands for.
+    What the history no longer has after that is there, unless the table says that RESTORE took it out.
     """
     record = state.record
     committed_numbers = record.committed_numbers if record is not None else ()
@@ -343,4 +338,5 @@ def committed(state: SinkState) -> str:
     others = " OR ".join(
         f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
     )
-    return f"(({within or 'false'}) AND NOT ({others or 'false'}))"
+    is_own = f"CASE WHEN `sequence` > {settled} THEN NOT ({others or 'false'}) ELSE `isSettled` END"
+    return f"(({within or 'false'}) AND {is_own})"

@@ -85,8 +85,6 @@ class SinkRecord:
     """Delta's id of the table that the run had read before."""
     former_ids: tuple[str, ...] = ()
     """The ids that the table had when earlier commits were written, as before CREATE OR REPLACE."""
-    settled: int = field(default=0, compare=False)
-    """Up to this number all rows of the table of bad records are of the runs that wrote the commits."""
     streams: Mapping[str, Reached] = field(default_factory=dict)
     """In the counts table of an InLong group: each stream that has come, as far as its table is. In the table for the
     rest: the streams that nobody defines."""
@@ -227,6 +225,5 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "knownFrom": ("known_from", _is_number),
     "tableId": ("table_id", lambda value: value is None or _is_text(value)),
     "formerTableIds": ("former_ids", _are_texts),
-    "settled": ("settled", _is_number),
 }
 """The fields of the JSON, but for `endOffsets`: the class's, and whether this job would write such a value."""

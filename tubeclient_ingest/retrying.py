@@ -69,16 +69,11 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
         if good and not dry_run:
             record = replace(before, run_id=uuid.uuid4().hex, bad=good, retry_of=before.round)
             numbered = state.numbered(record)
-            writer.check_newest(state, record)
             table.add_marks(parsed, numbered, writer.detail)
             rows = target_rows(parsed)
             if LINEAGE in rows.columns:
                 rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
-            try:
-                writer.commit(rows.drop(BAD_ID), record, state)
-            except OvertakenRun:
-                writer.take_back(numbered.sequence, record.run_id)
-                raise
+            writer.commit(rows.drop(BAD_ID), record, state)
     return Retried(good, counted.bad, *passed_over)
 
 

@@ -31,6 +31,7 @@ from tubeclient_ingest.table_detail import (
 from tubeclient_ingest.target_columns import check_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -164,6 +165,10 @@ class SparkTable:
             with suppress(PySparkException):  # a catalog that hides its files
                 self._spark.catalog.refreshByPath(self._location)
         return self._spark.table(self.sql).where(where)
+
+    def frame(self, rows: pa.Table) -> DataFrame:
+        """A frame of these rows."""
+        return self._spark.createDataFrame(rows)
 
     def delete(self, where: str) -> None:
         """Delete the rows for which this SQL is true."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_source.options.source_options import SourceOptions
@@ -22,7 +22,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.printable import counted as printed
 from tubeclient.records.spec import CHANGES, RESCUED
 from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import OvertakenRun, TableChanged, goes_on_from
+from tubeclient_ingest.beginning import OvertakenRun, goes_on_from
 from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.data_files import Place
@@ -112,8 +112,6 @@ class Writer:
             how = record_format.keys, settings.consumer_group
             self._upserts = Upserts(spark, target, deletes, *how, evolve=settings.evolve)
         self.rules = TargetRules()
-        self._settled: tuple[str | None, int] = None, 0
-        """Of which table, and up to which number, no rows of bad records are void."""
         self._detail: TableDetail | None = None
         self._is_first = record_format.kind in _WITH_NAMES
         """Whether records name their fields, and no row was written yet."""
@@ -249,36 +247,18 @@ class Writer:
             self._target.read_ahead()
 
     def settle(self, state: SinkState) -> None:
-        """Remove rows of bad records that runs left which died or lost a race, of numbers that are taken by now. The
-        commits that follow say so. `state` is what the target says."""
+        """Settle which bad records count, of all but the last commits, as BadRecords has it. `state` is what the
+        target says."""
         if self.bad_records is None:
             return
         now, rows = self.unsettled(state)
-        self._remove(rows, now)
-        self._settled = now.table_id, max(now.settled, now.sequence - LATE)
-
-    def _remove(self, rows: Collection[tuple[int, str]], now: SinkState) -> None:
-        """Remove the rows of these numbers and runs, as far as `now` has another run's commit of the number."""
-        if self.bad_records is None:
-            return
+        there = {one for one in rows if now.run_of.get(*one) == one[1]}
         try:
-            self.bad_records.remove({one for one in rows if now.run_of.get(*one) != one[1]}, now.table_ids)
+            self.bad_records.settle({one for one in there if one[0] <= now.sequence - LATE}, self.detail)
+            self.bad_records.remove(rows - there, now.table_ids)
         except spark_errors() as error:
-            if not is_conflict(error):  # another job removes its own there: a later time will do
+            if not is_conflict(error):  # others write there: a later time will do
                 raise
-
-    def check_newest(self, state: SinkState, record: SinkRecord, began: float = 0.0) -> None:
-        """As Sink.append raises, if another run wrote since `state`, which was read at `began`, a while ago: of bad
-        records and marks for the commit `record` that come many commits later nobody would see that their number is
-        another run's."""
-        if time.time() - began > READ_AGAIN_SECONDS and (now := self.sink.read_state()).record != state.record:
-            raise self.sink.overtaken(state.numbered(record), now)
-
-    def take_back(self, number: int, run_id: str) -> SinkState:
-        """Remove what a run wrote of bad records for a number that another run took. Returns what the target says."""
-        now = self.sink.read_state(number)
-        self._remove({(number, run_id)}, now)
-        return now
 
     def unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
         """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
@@ -294,8 +274,6 @@ class Writer:
         Raises TooManyBadRecords before anything is written, and what Sink.append raises. A retry of bad records
         that commits meanwhile does not matter: the round is written on top of that.
         """
-        table_id, settled = self._settled
-        record = replace(record, settled=settled if table_id == state.table_id else 0)
         for tries in range(TRIES + 1):
             try:
                 after, counted = self._write(rows, record, state)
@@ -303,7 +281,7 @@ class Writer:
             except OvertakenRun:
                 if tries == TRIES:
                     raise
-                now = self.take_back(state.numbered(record).sequence, record.run_id)
+                now = self.sink.read_state()
                 if not goes_on_from(state, now):
                     raise
                 state = now
@@ -332,7 +310,7 @@ class Writer:
             return self.sink.append(None, record, state, merge), found.others
 
     def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        table, began = self.bad_records, time.time()
+        table = self.bad_records
         if rows is None:
             return self.sink.append(None if self._files is not None else self._no_rows(), record, state), Counted()
         if isinstance(rows, Part):
@@ -357,7 +335,6 @@ class Writer:
             counted = count(parsed, by_minute=self.by_minute)
             record = self._with_bad(counted, record)
             if counted.bad:
-                self.check_newest(state, record, began)
                 table.add(parsed, state.numbered(record), self.detail)
             after, others = self.commit(target_rows(parsed), record, state)
             return after, counted._replace(others=others)
@@ -377,7 +354,7 @@ class Writer:
 
     def _write_files(self, part: Part, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Commit what tasks wrote."""
-        table, files, began = self.bad_records, self._files, time.time()
+        table, files = self.bad_records, self._files
         assert files is not None
         staged = part.staged(self.route(state.numbered(record), part.partitions))
         if staged.bad and table is None:
@@ -389,19 +366,8 @@ class Writer:
             self._is_first = False
             self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
         if staged.bad and table is not None:
-            self.check_newest(state, record, began)
             table.add_files(staged.bad_files)
-
-        def commit(numbered: SinkRecord) -> None:
-            try:
-                files.commit(staged.files, numbered)
-            except TableChanged:
-                # Nothing is written. This run begins once more, and may take the number then.
-                if staged.bad and table is not None:
-                    table.remove({(staged.number, record.run_id)}, state.table_ids)
-                raise
-
-        return self.sink.append(None, record, state, commit), counted
+        return self.sink.append(None, record, state, partial(files.commit, staged.files)), counted
 
     def _warn_of(self, none: Collection[str], rows: int) -> None:
         """Warn of columns of the schema in which `none` of the first rows has a value: a misspelt name has none."""

@@ -283,14 +283,18 @@ class BadLog:
 
     def __init__(self) -> None:
         self.rows: list[BadRow] = []
+        self.settled: set[tuple[int, str]] = set()
+        """Numbers and runs whose commits the target has, by what runs wrote down."""
 
     def counting(self, state: SinkState, name: str) -> list[Row]:
         """The rows of commits that the target of this name has, by the product's own SQL."""
         with sqlite3.connect(":memory:") as table:
-            table.execute("CREATE TABLE bad (number, sequence, runId)")
-            rows = [(n, one.sequence, one.run_id) for n, one in enumerate(self.rows) if one.table == name]
-            table.executemany("INSERT INTO bad VALUES (?, ?, ?)", rows)
-            found = table.execute(f"SELECT number FROM bad WHERE {committed(state)}").fetchall()
+            table.execute("CREATE TABLE bad (number, sequence, runId, isSettled)")
+            settled = max((number for number, _ in self.settled), default=0)
+            own = [(n, one.sequence, one.run_id) for n, one in enumerate(self.rows) if one.table == name]
+            rows = [(*one, (one[1:]) in self.settled) for one in own]
+            table.executemany("INSERT INTO bad VALUES (?, ?, ?, ?)", rows)
+            found = table.execute(f"SELECT number FROM bad WHERE {committed(state, settled)}").fetchall()
         table.close()
         return [self.rows[number].row for (number,) in found]
 
@@ -322,7 +326,13 @@ class MemoryBadRecords:
     def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
         self._pause("unsettled")
         own = [one for one in self._table.rows if one.table in state.table_ids]
-        return {(one.sequence, one.run_id) for one in own if one.sequence > state.settled}
+        settled = max((number for number, _ in self._table.settled), default=0)
+        return {(one.sequence, one.run_id) for one in own if one.sequence > settled}
+
+    def settle(self, there: Collection[tuple[int, str]], target: TableDetail) -> None:
+        self._pause("settle")
+        self._table.settled |= set(there)
+        self._pause("settled")
 
     def remove(self, void: Collection[tuple[int, str]], table_ids: Collection[str]) -> None:
         self._pause("remove")

@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, wrong
-from tubeclient_ingest import counting, writing
 from tubeclient_ingest.bad_records import BadRecords
 from tubeclient_ingest.beginning import OvertakenRun
 from tubeclient_ingest.history import RETRIED, UNDONE
@@ -60,6 +59,21 @@ def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
     assert wrong([*map(int, values), *numbers], 34) == {}
     assert {(row["sequence"], row["topic"]) for row in kept(bench)} == {(2, "clicks")}
     assert all("attributes" in row["reason"] for row in kept(bench))
+
+
+def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    place = str(bench.folder / "bad")
+    for _ in range(4):
+        send(bench, 2, 1)
+        bench.run(bad_records=place)
+    settled = sorted((row["sequence"], row["reason"]) for row in kept(bench) if row["id"] is row["retryOf"] is None)
+    assert settled == [(2, None), (3, None), (4, None)]
+    found = bench.job(bad_records=place).bad_records()
+    assert "isSettled" not in found.columns
+    assert [(row.sequence, row.state) for row in found.orderBy("sequence").collect()] == [
+        (number, "bad") for number in range(2, 6)
+    ]
 
 
 def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Bench) -> None:
@@ -161,12 +175,11 @@ def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
     monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
     run = lake.run(6, 6, 6)
     run.writer.settle(run.writer.sink.read_state())
-    run.write(lake, 6)
-    assert run.writer.sink.read_state().settled == 2
     shutil.rmtree(lake.target)
     run.writer.open()
-    run.write(lake, 6)
-    assert run.writer.sink.read_state().settled == 0
+    killed_at(BadRecords, "add", after=True, run=lambda: run.write(lake, 6))
+    lake.run(6)
+    assert len(lake.bad()) == 2
 
 
 def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:
@@ -272,30 +285,36 @@ def test_without_a_place_to_keep_them_bad_records_are_computed_again(
     assert lake.repeated_or_missing(12) == {}
 
 
-def test_a_driver_that_stood_still_while_it_read_adds_no_bad_records(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_bad_records_of_a_driver_that_stood_still_never_count(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """Not even for a moment, in which it may be killed: other runs have settled its number."""
+    """Whether others have settled its number before it adds them, or settle it later. It is killed then."""
     monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
-    monkeypatch.setattr("tubeclient_ingest.writing.READ_AGAIN_SECONDS", 0.0)
     lake.run(6)
     late = lake.start()
-    real, added = counting.count, BadRecords.add
+    added = BadRecords.add
 
-    def others_first(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(writing, "count", real)
+    def others() -> None:
         run = lake.start()
         for _ in range(3):
             run.write(lake, 6)
             run.writer.settle(run.writer.sink.read_state())
-        monkeypatch.setattr(BadRecords, "add", die)
-        return real(*given, **named)
 
-    def die(*given: Any) -> None:
+    def add(*given: Any) -> None:
+        monkeypatch.setattr(BadRecords, "add", added)
+        if when == "before":
+            others()
         added(*given)
+        if when == "after":
+            # As if others write to the table whenever a run wants to remove some.
+            monkeypatch.setattr(BadRecords, "remove", lambda *_: None)
+            others()
         raise Killed
 
-    monkeypatch.setattr(writing, "count", others_first)
-    with pytest.raises(OvertakenRun):
+    monkeypatch.setattr(BadRecords, "add", add)
+    with pytest.raises(Killed):
         late.write(lake, 6)
-    assert late.run_id not in {row["runId"] for row in lake.rows_of_bad()}
+    lake.run(6)
+    assert len(lake.bad(UNDONE)) == 2
+    assert lake.repeated_or_missing(30) == {}

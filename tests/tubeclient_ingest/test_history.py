@@ -264,7 +264,7 @@ def test_a_commit_that_was_meant_for_another_table_is_told() -> None:
     assert state_of(history[::-1], "g", "new").taken_out == TakenOut(1, "WRITE", everything=True, how=Harm.MOVED)
     # The table's first commit names none, and no id is no other one.
     first = SinkState(version=None).numbered(SinkRecord("g", "r", Offsets({})))
-    assert (first.based_on, first.table_id, first.settled) == (None, None, 0)
+    assert (first.based_on, first.table_id) == (None, None)
     assert state_of([Commit(0, "WRITE", {}, {}, first)], "g", "new").taken_out is None
     second = SinkState(first, 1, version=0, table_id="new").numbered(first)
     assert (second.based_on, second.table_id) == (0, "new")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 from unittest.mock import patch
 
@@ -24,11 +24,17 @@ Row = tuple[int, str]
 """A bad record's number and run."""
 
 
-def counting(state: SinkState, rows: Iterable[Row]) -> set[Row]:
+def last_of(settled: Collection[Row]) -> int:
+    return max((number for number, _ in settled), default=0)
+
+
+def counting(state: SinkState, rows: Iterable[Row], settled: Collection[Row] = ()) -> set[Row]:
     with sqlite3.connect(":memory:") as table:
-        table.execute("CREATE TABLE bad (sequence, runId)")
-        table.executemany("INSERT INTO bad VALUES (?, ?)", rows)
-        found = set(table.execute(f"SELECT sequence, runId FROM bad WHERE {committed(state)}").fetchall())
+        table.execute("CREATE TABLE bad (sequence, runId, isSettled)")
+        table.executemany("INSERT INTO bad VALUES (?, ?, ?)", [(*one, one in settled) for one in rows])
+        found = set(
+            table.execute(f"SELECT sequence, runId FROM bad WHERE {committed(state, last_of(settled))}").fetchall()
+        )
     table.close()
     return found
 
@@ -59,7 +65,7 @@ class World:
         self.effective: list[int | None] = [None]
         self.runs = 0
         self.zombie = (0, "")
-        self.settled = 0
+        self.written_down: set[Row] = set()
         self.commit(bad=False)
         self.start()
 
@@ -78,18 +84,21 @@ class World:
     def whole_look(self) -> SinkState:
         """As `Writer` does it for the table of bad records."""
         state = self.read_state()
-        rows = [number for number, _ in self.rows if number > state.settled]
+        rows = [number for number, _ in self.rows if number > last_of(self.written_down)]
         return self.sink.read_state(min(rows)) if rows else state
 
-    def settle(self) -> None:
-        """Remove rows that no commit stands for."""
-        now = self.whole_look()
-        self.rows = {one for one in self.rows if one[0] <= now.settled or now.run_of.get(*one) == one[1]}
-        self.settled = max(now.settled, now.sequence - LATE)
+    def settle(self, chosen: int = 1) -> None:
+        """Write down what commits stand for; and remove what none does, unless others write there."""
+        now, settled = self.whole_look(), last_of(self.written_down)
+        void = {one for one in self.rows if one[0] > settled and now.run_of.get(*one) != one[1]}
+        there = {one for one in self.rows - void if settled < one[0] <= now.sequence - LATE}
+        self.written_down |= there
+        if chosen % 2:
+            self.rows -= void
 
     def commit(self, *, bad: bool = True) -> None:
         state = self.read_state()
-        record = state.numbered(SinkRecord("g", self.run, Offsets({}), settled=self.settled))
+        record = state.numbered(SinkRecord("g", self.run, Offsets({})))
         if bad:
             self.rows.add((record.sequence, self.run))
         after = self.sink.append(None, record, state)
@@ -119,7 +128,7 @@ class World:
         number, run = self.zombie
         state = self.read_state()
         known = [one.record.sequence for one in self.log.commits(1_000) if one.record is not None]
-        if known and max(min(known), state.settled + 1, self.settled + 1) <= number <= state.sequence:
+        if known and (number <= last_of(self.written_down) or min(known) <= number <= state.sequence):
             self.rows.add((number, run))
 
     def restore(self, chosen: int) -> None:
@@ -144,7 +153,7 @@ class World:
         self.log.first = max(self.log.first, len(self.log.versions) - 1 - chosen // 2 % 3)
 
     def check(self) -> None:
-        found = counting(self.whole_look(), self.rows)
+        found = counting(self.whole_look(), self.rows, self.written_down)
         there, never = self.rows & self.held[-1], self.rows - self.ever
         assert there <= found, "a bad record is nowhere"
         assert not never & found, "a record counts that no commit stands for"
@@ -168,7 +177,7 @@ def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str,
     with patch("tubeclient_ingest.sink._HISTORY_STEPS", STEPS):
         world = World()
         for step, chosen in steps:
-            if step in ("restore", "cut"):
+            if step in ("restore", "cut", "settle"):
                 getattr(world, step)(chosen)
             else:
                 getattr(world, step)()
