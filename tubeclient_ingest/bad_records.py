@@ -133,14 +133,14 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         own = self._own(state.table_ids)
-        keys = ["sequence", "runId"]
+        names, keys = [one for one in own.columns if one != _MARK], ["sequence", "runId"]
         settled = own.where(_SETTLEMENT).select(*keys).distinct()
         own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
         count = F.expr(committed(state, settled.agg(F.max("sequence")).collect()[0][0] or 0))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
-        return rows.withColumn("state", found).select(*self._table.rows("false").drop(_MARK).columns, "state")
+        return rows.withColumn("state", found).select(*names, "state")
 
     def to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
         """The records to try again that are bad, of the topics that `options` read, with the source's columns, `BAD_ID`

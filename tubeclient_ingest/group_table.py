@@ -27,7 +27,7 @@ from tubeclient_ingest.counting import Counted
 from tubeclient_ingest.history import LATE, SinkState
 from tubeclient_ingest.record import Count, Move, Reached, SinkRecord, most
 from tubeclient_ingest.settings import TARGET, IngestSettings
-from tubeclient_ingest.writing import READ_AGAIN_SECONDS, Writer
+from tubeclient_ingest.writing import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tubeclient_ingest.sink import Sink
     from tubeclient_ingest.staging import Route
 
+READ_AGAIN_SECONDS: Final = 2.0
+"""A look at the table that is older is taken again before anything is written."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})

@@ -123,7 +123,7 @@ class Sink:
                 with contextlib.suppress(*errors):
                     now = self.read_state()
                 if now is not None and now.record not in (state.record, record):
-                    raise self.overtaken(record, now) from None
+                    raise self._overtaken(record, now) from None
                 if tries == _TRIES - 1 or now is None or not _is_still(state, now) or not is_conflict(error):
                     raise
                 time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
@@ -167,12 +167,12 @@ class Sink:
             goes_on = record.is_retry or (newest is not None and newest.is_retry and newest.ends == record.ends)
             # Delta silently skips a number that is taken.
             if not (goes_on and after.run_of.get(record.sequence) == record.run_id):
-                raise self.overtaken(record, after)
+                raise self._overtaken(record, after)
         if after.taken_out is not None and after.taken_out.how is Harm.BESIDE:
             raise unknown_rows(after.taken_out, self.where, self._consumer_group)
 
-    def overtaken(self, record: SinkRecord, now: SinkState) -> OvertakenRun | UnknownRows:
-        """The error of a commit that is not the newest one, or would not be."""
+    def _overtaken(self, record: SinkRecord, now: SinkState) -> OvertakenRun | UnknownRows:
+        """The error of a commit that is not the newest one."""
         other = now.record
         if other is None or other.sequence < record.sequence:
             return UnknownRows(

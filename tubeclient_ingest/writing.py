@@ -55,8 +55,6 @@ TRIES: Final = 3
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
 _MANY_ROWS: Final = 50
-READ_AGAIN_SECONDS: Final = 2.0
-"""A look at the table that is older is taken again before anything is written."""
 
 
 class Wrote(NamedTuple):

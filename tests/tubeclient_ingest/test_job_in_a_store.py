@@ -34,7 +34,7 @@ def send(bench: Bench, *bodies: bytes) -> None:
 def test_a_job_with_all_its_tables_in_the_store(bench: Bench, options: dict[str, str]) -> None:
     """Its second run goes on where the rows in the store end."""
     own: dict[str, Any] = {"format": "json", "schema": "id BIGINT NOT NULL, day DATE", "partition_by": ("day",)}
-    own |= {"target": f"s3://{BUCKET}/one/rows", "bad_records": f"s3://{BUCKET}/one/bad", "storage_options": options}
+    own |= {"target": f"s3a://{BUCKET}/one/rows", "bad_records": f"s3://{BUCKET}/one/bad", "storage_options": options}
     own |= {"offsets_table": f"s3://{BUCKET}/one/offsets", "writer": "tasks"}
     for first in (0, 10):
         send(bench, *(b'{"id": %d, "day": "2026-11-0%d"}' % (n, n % 3 + 1) for n in range(first, first + 10)), b"{")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +30,8 @@ COLUMNS = pa.schema(
         ("m", pa.map_(pa.string(), pa.int32())),
     ]
 )
+AT = pa.timestamp("us", "UTC")
+ROOT = Path(__file__).parents[3]
 RECORD = {"id": 1, "Price": "1.5", "ts": "2026-01-01T20:00:00Z", "s": {"f": 3}, "tags": ["A"], "m": {"k": 1}}
 
 
@@ -146,6 +150,24 @@ def test_an_expression_sees_no_file_and_no_variable_of_the_process() -> None:
 
 def test_names_are_quoted_as_sql_quotes_them() -> None:
     assert select('id AS "we ird", price AS "a""b"', RECORD) == [{"we ird": 1, 'a"b': "1.5"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "pattern", "count"),
+    [
+        ("docs/ingest.md", r'--select "(.+?)" --', 1),
+        ("conf/ingest.toml", r"# select = '(.+)'", 1),
+        ("docs/commands.md", r"in DuckDB's SQL: '(.+?)'", 1),
+    ],
+)
+def test_the_lists_that_users_are_shown_are_taken(path: str, pattern: str, count: int) -> None:
+    columns = pa.schema(
+        [("id", pa.int64()), *((one, pa.string()) for one in ("email", "name")), *((one, AT) for one in ("seen", "at"))]
+    )
+    lists = re.findall(pattern, (ROOT / path).read_text().replace("\\*", "*"))
+    assert len(lists) == count
+    for one in lists:
+        assert Selection.of(one, columns, "UTC").outputs
 
 
 def test_what_is_rescued_stays() -> None:
