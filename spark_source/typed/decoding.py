@@ -86,15 +86,17 @@ class Decoding:
         yield self._batch(batch, decoded.records, decoded.reasons, unread=False)
 
     def _batch(self, rows: pa.RecordBatch, records: pa.Array, reasons: pa.Array, *, unread: bool) -> pa.RecordBatch:
-        arrays, names = [], []
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            if name == VALUE and not self._all_values:
+        arrays, fields = [], []
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            if field.name == VALUE and not self._all_values:
                 column = pc.if_else(pc.is_valid(reasons), column, pa.scalar(None, column.type))
-            if name != BAD_REASON:
+            if field.name != BAD_REASON:
                 arrays.append(column)
-                names.append(name)
-        added = [records, reasons, pa.repeat(pa.scalar(unread), rows.num_rows)]
-        return pa.RecordBatch.from_arrays([*arrays, *added], [*names, RECORD, BAD_REASON, UNREAD])
+                # As `schema` says it, for sessions in which Spark compares the two.
+                fields.append(field.with_nullable(field.name == VALUE or field.nullable))
+        added = {RECORD: records, BAD_REASON: reasons, UNREAD: pa.repeat(pa.scalar(unread), rows.num_rows)}
+        fields += [pa.field(name, array.type) for name, array in added.items()]
+        return pa.RecordBatch.from_arrays([*arrays, *added.values()], schema=pa.schema(fields))
 
 
 def is_variant(one: StructField) -> bool:

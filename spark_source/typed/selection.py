@@ -31,10 +31,13 @@ __all__ = ["Output", "Selecting", "Selection"]
 _RECORD: Final = "record"
 """The table that expressions are about."""
 _CHANGE: Final = "change"
-_ROW: Final = "__row"
+_ROW: Final = "__tubeclient_row"
 """A column of it, as a table without any has no rows."""
-_NOT_OF_ONE: Final = ("WINDOW", "SUBQUERY", "STAR")
-"""Expressions that are not of one record, or name no columns, by DuckDB's names."""
+_PLAIN: Final = (
+    *("COLUMN_REF", "CONSTANT", "FUNCTION", "OPERATOR", "CASE", "CAST", "TYPE", "COMPARISON", "CONJUNCTION"),
+    *("BETWEEN", "LAMBDA", "COLLATE"),
+)
+"""Expressions of one record whose columns are named, by DuckDB's names."""
 _WRITTEN: Final = ("insert", "update", "snapshot", "delete")
 """The operations of changes that are about a row."""
 
@@ -78,9 +81,11 @@ class Selection:
                 continue
             tree["statements"][0]["node"]["select_list"] = [{**part, "alias": ""}]
             expression = sql.text(tree).removeprefix("SELECT ").removesuffix(f" FROM {_RECORD}")
-            texts = _texts(part, has_record=_RECORD in names)
-            needs = tuple(dict.fromkeys(names[text] for text in map(str.lower, texts) if text in names))
-            outputs.append(Output(name, needs, expression, _type_of(sql, name, expression, rows)))
+            needs = tuple(dict.fromkeys(_needed(part, names)))
+            _type_of(sql, name, expression, rows)  # says what is wrong where all columns are there
+            outputs.append(
+                Output(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, _ROW])))
+            )
         given = [one.name.lower() for one in outputs]
         if twice := next((name for name in given if given.count(name) > 1), None):
             raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")
@@ -185,7 +190,7 @@ class Selecting:
         table = pa.table({**rows, _ROW: pa.nulls(count, pa.bool_())})
         try:
             found = self._sql.columns(expressions, table)
-            made = [array.cast(one.type) for array, one in zip(found, self._computed, strict=True)]
+            made = [_cast(array, one.type) for array, one in zip(found, self._computed, strict=True)]
             return dict(zip((one.name for one in self._computed), made, strict=True)), pa.nulls(count, pa.string())
         except self._sql.error:
             pass
@@ -202,13 +207,13 @@ class Selecting:
     def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
         """A column of these rows, the first of which has this number; and the rows that have none."""
         try:
-            return self._sql.columns([sql], rows)[0].cast(one.type), []
+            return _cast(self._sql.columns([sql], rows)[0], one.type), []
         except self._sql.error:
             if rows.num_rows == 1:
                 return pa.nulls(1, one.type), [first]
         try:
             found = self._sql.columns([f"TRY(struct_pack(v := {sql}))"], rows)[0]
-            return found.flatten()[0].cast(one.type), [
+            return _cast(found.flatten()[0], one.type), [
                 first + row for row in np.flatnonzero(pc.is_null(found)).tolist()
             ]
         except self._sql.error:  # TRY takes no function such as random(); and DuckDB refuses some of Arrow's values
@@ -263,19 +268,24 @@ def _column_of(part: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
     return names.get(path[-1].lower()) if len(path) == 1 or path[:-1] == [_RECORD] else None
 
 
-def _texts(part: Any, *, has_record: bool) -> Iterator[str]:
-    """The names in an expression that may be those of columns. ConfigurationError: it is not of one record."""
+def _needed(part: Any, names: Mapping[str, str]) -> Iterator[str]:
+    """The columns that an expression is computed of. ConfigurationError: it is not of one record's columns."""
     if isinstance(part, Mapping):
-        if part.get("class") in _NOT_OF_ONE:
+        if part.get("class", _PLAIN[0]) not in _PLAIN:
             raise ConfigurationError(
-                "select has a query, a window or a * within an expression; a column is computed of one record's columns"
+                "select has a query, a window, a * or a # within an expression; a column is computed of one record's"
+                " columns, by their names"
             )
+        if part.get("class") == "FUNCTION" and part["schema"]:
+            function = part["function_name"]
+            raise ConfigurationError(f"select has {part['schema']}.{function}(); write {function}({part['schema']})")
         if part.get("class") == "COLUMN_REF":
-            if [*map(str.lower, part["column_names"])] == [_RECORD] and not has_record:
+            path = [*map(str.lower, part["column_names"])]
+            if path == [_RECORD] and _RECORD not in names:
                 raise ConfigurationError("select names a whole record; name its columns")
-            yield from part["column_names"]
+            yield from (names[one] for one in path[: 1 + (path[0] == _RECORD)] if one in names)
     for one in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
-        yield from _texts(one, has_record=has_record)
+        yield from _needed(one, names)
 
 
 def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
@@ -297,6 +307,13 @@ def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTy
     if "HUGEINT" in kind or "tables" in kind:  # Arrow shows the former as a DECIMAL, which lacks its greatest values
         raise ConfigurationError(f"{name} of select is {kind}; write CAST({expression} AS TYPE)")
     return found
+
+
+def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """A column with its times shown in UTC."""
+    if _in_utc(array.type) != kind:  # pyarrow's own error shows a value
+        raise RuntimeError(f"DuckDB computes {array.type}, and computed {kind} when the job began")
+    return array.cast(kind)
 
 
 def _in_utc(kind: pa.DataType) -> pa.DataType:

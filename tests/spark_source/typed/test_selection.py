@@ -111,14 +111,17 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id, sum(id) AS s", "of many records"),
         ("count(*) AS n", "of many records"),
         ("unnest(tags) AS t", "of many records"),
-        ("row_number() OVER () AS n", "a query, a window or a *"),
-        ("(SELECT 1) AS q", "a query, a window or a *"),
-        ("(FROM read_csv('/etc/passwd')) AS x", "a query, a window or a *"),
-        ("coalesce(*COLUMNS(*)) AS c", "a query, a window or a *"),
+        ("row_number() OVER () AS n", "a query, a window, a * or a #"),
+        ("(SELECT 1) AS q", "a query, a window, a * or a #"),
+        ("(FROM read_csv('/etc/passwd')) AS x", "a query, a window, a * or a #"),
+        ("coalesce(*COLUMNS(*)) AS c", "a query, a window, a * or a #"),
         ("read_text('/etc/passwd') AS x", "select cannot compute x: Binder Error"),
         ("COLUMNS('i.*')", "without a name"),
         ("s.*", "without a name"),
-        ("s.* AS x", "a query, a window or a *"),
+        ("#1 AS x", "a query, a window, a * or a #"),
+        ("$1 AS x", "a query, a window, a * or a #"),
+        ("price.lower() AS x", "select has price.lower(); write lower(price)"),
+        ("s.* AS x", "a query, a window, a * or a #"),
         ("id + 1", "without a name"),
         ("record AS r", "a whole record"),
         ("nosuch", "select names nosuch, and records have id, Price, ts, s, tags, m"),
@@ -208,6 +211,12 @@ def test_a_column_of_an_update_is_unknown_if_what_it_is_computed_of_is() -> None
     assert changes(text, canal("INSERT", {"id": "1", "name": "b"})) == [
         [{"id": 1, "who": "B", "both": None, "x": "x", "number": None, "is": "insert", "absent": ["both", "number"]}]
     ]
+
+
+def test_a_field_of_a_struct_is_not_a_column_of_its_name() -> None:
+    columns = pa.schema([("id", pa.int64()), ("f", pa.int64()), ("s", pa.struct([("f", pa.int64())]))])
+    selection = Selection.of("s.f AS a, record.f AS b, record.s.f AS c", columns, "UTC")
+    assert [one.needs for one in selection.outputs] == [("s",), ("f",), ("s",)]
 
 
 def test_a_delete_and_a_message_without_a_row_need_no_value() -> None:
