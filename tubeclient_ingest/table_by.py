@@ -128,6 +128,10 @@ class TableBy:
         needed = CHANGES if found.kind == "envelope" else ("raw", "json", *CHANGES)
         if kind not in needed:
             raise ConfigurationError(f"table-by is {text}, and the format is {kind}; that is for {', '.join(needed)}")
+        if settings.key == (PK_NAMES,) and kind in CHANGES and not has_no_schema:
+            raise ConfigurationError(
+                f"key is {PK_NAMES}, which needs columns from the events; leave schema out, or name the key's columns"
+            )
         if reads_keys and kind != "canal-json":
             raise ConfigurationError(f"key is {PK_NAMES}, and events of {kind} name no key; name its columns")
         if kind == "canal-json" and "schema" in words:

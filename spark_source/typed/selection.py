@@ -33,6 +33,8 @@ _RECORD: Final = "record"
 _CHANGE: Final = "change"
 _ROW: Final = "__tubeclient_row"
 """A column of it, as a table without any has no rows."""
+_SHOWN: Final = 30
+"""Characters of a list behind a fault."""
 _PLAIN: Final = (
     *("COLUMN_REF", "CONSTANT", "FUNCTION", "OPERATOR", "CASE", "CAST", "TYPE", "COMPARISON", "CONJUNCTION"),
     *("BETWEEN", "LAMBDA", "COLLATE"),
@@ -227,7 +229,12 @@ def _parsed(sql: _Sql, text: str) -> dict[str, Any]:
     """What DuckDB reads in a list as behind SELECT."""
     tree = sql.tree(f"SELECT {text}\nFROM {_RECORD}")
     if tree["error"]:
-        raise ConfigurationError(f"select cannot be read: {tree['error_message']}")
+        at = int(tree.get("position") or 0) - len("SELECT ")
+        where = f", where it goes on {text[at : at + _SHOWN]!r}" if 0 <= at < len(text) else ""
+        raise ConfigurationError(
+            f"select cannot be read: {tree['error_message']}{where}. Put double quotes around a column whose name is a"
+            " word of DuckDB's"
+        )
     node = tree["statements"][0]["node"]
     is_list = len(tree["statements"]) == 1 and node["type"] == "SELECT_NODE" and not node["modifiers"]
     if not is_list or node["from_table"]["type"] != "BASE_TABLE":

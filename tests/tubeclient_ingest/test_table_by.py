@@ -167,6 +167,10 @@ def test_what_events_say_of_keys() -> None:
     keys = {tuple(json.loads(one)[1]) for one in said.pop("shop.a")}
     assert keys == {("id",), ("b", "a"), (), ("é ",)}
     assert said == {"s.no_types": {"[{}, []]"}, "shop.ddl": {'[{"id": "INT"}, null]'}, "s.lower": {'[{}, ["id"]]'}}
+    with pytest.raises(
+        ConfigurationError, match="key is pkNames, which needs columns from the events; leave schema out"
+    ):
+        TableBy.of(job("database.table", format="canal-json", **keyed | {"schema": "id INT"}))
     with pytest.raises(ConfigurationError, match="key is pkNames, and events of debezium-json name no key"):
         TableBy.of(job("database.table", format="debezium-json", **keyed))
 

@@ -52,7 +52,7 @@ class Output:
                 self._left.add(stream)
                 self.say(f"stream {stream} stays behind, and the others go on: {reason}", "left")
             case ToRest(None):
-                self.say(f"there are rows of no stream of the group; they go to the table {REST}", "rest")
+                self.say(f"there are records that name no table; they go to the table {REST}", "rest")
             case ToRest(stream):
                 self.say(f"stream {stream} has no definition or no place; its rows go to the table {REST}", "rest")
             case Round() if self._as_json:

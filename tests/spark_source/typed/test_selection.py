@@ -106,6 +106,7 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id FROM record WHERE id > 1 --", "cannot be read: syntax error"),
         ("id; DROP TABLE record", "cannot be read: syntax error"),
         ("id, (", "cannot be read: syntax error"),
+        ("* EXCLUDE (at, id)", "near \"at\", where it goes on 'at, id)'. Put double quotes around"),
         ("DISTINCT id", "more than a list of columns"),
         ("sum(id) AS s", "of many records"),
         ("id, sum(id) AS s", "of many records"),
