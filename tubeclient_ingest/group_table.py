@@ -24,7 +24,7 @@ from tubeclient_ingest.beginning import (
     trusted,
 )
 from tubeclient_ingest.counting import Counted
-from tubeclient_ingest.history import LATE, SinkState
+from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import Count, Move, Reached, SinkRecord, most
 from tubeclient_ingest.settings import TARGET, IngestSettings
 from tubeclient_ingest.writing import Writer
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 READ_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before anything is written."""
+_SETTLE_COMMITS: Final = 100
+_SETTLE_SECONDS: Final = 600.0
+"""How often at least, while rounds come. Delta forgets what is needed for it, perhaps already the day after."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
@@ -91,6 +94,8 @@ class GroupTable:
         """Of this beginning: what an earlier one of the same job left undone is another run's."""
         self._read_at = 0.0
         self._settled_at: int | None = None
+        """At which number, and when, it was last settled which bad records count."""
+        self._settled = 0.0
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
@@ -177,11 +182,14 @@ class GroupTable:
         )
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()
+        if after.sequence > self.state.sequence + 1:  # a retry came first, and the round's bad records are there twice
+            self._settled_at = None
         # What the user chose is about what others did before the run.
         self.state = trusted(after, self.where, group, None)
-        if self._settled_at is None or after.sequence - self._settled_at >= LATE:
+        is_late = self._settled_at is None or after.sequence - self._settled_at >= _SETTLE_COMMITS
+        if is_late or self._read_at - self._settled > _SETTLE_SECONDS:
             self._writer.settle(self.state)
-            self._settled_at = after.sequence
+            self._settled_at, self._settled = after.sequence, self._read_at
         return counted
 
     @property

@@ -20,12 +20,7 @@ from spark_source.options.table_uris import text_in_sql
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.record import SinkRecord, most, not_undone
 
-__all__ = ["BAD", "LATE", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
-
-LATE: Final = 100
-"""The runs of so many of the last commits are looked up to see which bad records count; of others the table of bad
-records says it."""
-
+__all__ = ["BAD", "RETRIED", "UNDONE", "Commit", "SinkState", "TakenOut", "committed", "state_of"]
 
 _OF_THE_JOB: Final = ("WRITE", "MERGE")
 """The operations of the job's own commits."""
@@ -338,5 +333,9 @@ def committed(state: SinkState, settled: int) -> str:
     others = " OR ".join(
         f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
     )
-    is_own = f"CASE WHEN `sequence` > {settled} THEN NOT ({others or 'false'}) ELSE `isSettled` END"
-    return f"(({within or 'false'}) AND {is_own})"
+    own = " OR ".join(
+        f"(`sequence` BETWEEN {first} AND {last} AND `runId` = {text_in_sql(of)})" for first, last, of in runs
+    )
+    # The history knows better: a table that was put back from a copy has numbers again.
+    is_there = f"`sequence` > {settled} OR `isSettled` OR {own or 'false'}"
+    return f"(({within or 'false'}) AND NOT ({others or 'false'}) AND ({is_there}))"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,8 +46,10 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
     the records of the table as it is, and writes nothing. Raises ConfigurationError.
     """
     for _ in range(TRIES):
-        with contextlib.suppress(OvertakenRun):
+        try:
             return _retry(writer, reason, dry_run=dry_run)
+        except OvertakenRun:  # its marks count for nothing; the job may not see them for long
+            writer.settle(writer.sink.read_state())
     raise ConfigurationError(
         f"other runs of group {writer.settings.consumer_group} wrote to {writer.sink.where} in each of {TRIES}"
         " tries; nothing was moved. Try again, or stop the job meanwhile"

@@ -27,7 +27,7 @@ from tubeclient_ingest.choice import open_files, why_spark
 from tubeclient_ingest.counting import Counted, count, persisted
 from tubeclient_ingest.data_files import Place
 from tubeclient_ingest.file_statistics import without_values
-from tubeclient_ingest.history import LATE, SinkState
+from tubeclient_ingest.history import SinkState
 from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.round_read import Part, RoundRead
 from tubeclient_ingest.settings import ICEBERG, TASKS, IngestSettings
@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 
 TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
+_UNSETTLED_COMMITS: Final = 100
+"""For so many commits it is looked up in the target's history which bad records count."""
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
 _MANY_ROWS: Final = 50
@@ -245,14 +247,16 @@ class Writer:
             self._target.read_ahead()
 
     def settle(self, state: SinkState) -> None:
-        """Settle which bad records count, of all but the last commits, as BadRecords has it. `state` is what the
-        target says."""
+        """Settle which bad records count, as BadRecords has it, if some do not, or the first are old. `state` is what
+        the target says."""
         if self.bad_records is None:
             return
         now, rows = self.unsettled(state)
         there = {one for one in rows if now.run_of.get(*one) == one[1]}
+        if there == rows and all(number > now.sequence - _UNSETTLED_COMMITS for number, _ in rows):
+            return
         try:
-            self.bad_records.settle({one for one in there if one[0] <= now.sequence - LATE}, self.detail)
+            self.bad_records.settle({one for one in there if one[0] <= now.sequence}, self.detail)
             self.bad_records.remove(rows - there, now.table_ids)
         except spark_errors() as error:
             if not is_conflict(error):  # others write there: a later time will do

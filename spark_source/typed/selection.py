@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -32,7 +33,7 @@ _RECORD: Final = "record"
 """The table that expressions are about."""
 _CHANGE: Final = "change"
 _ROW: Final = "__tubeclient_row"
-"""A column of it, as a table without any has no rows."""
+"""A column of it, the record's number."""
 _SHOWN: Final = 30
 """Characters of a list behind a fault."""
 _PLAIN: Final = (
@@ -74,8 +75,7 @@ class Selection:
         names = {name.lower(): name for name in columns.names}
         found = [one for part in tree["statements"][0]["node"]["select_list"] for one in _outputs(part, names)]
         # With a row of nulls, as what gives many rows of one gives none of none.
-        fields = [*columns, pa.field(_ROW, pa.bool_())]
-        rows = pa.table({one.name: pa.nulls(1, one.type) for one in fields})
+        rows = pa.table({**{one.name: pa.nulls(1, one.type) for one in columns}, _ROW: [0]})
         outputs = []
         for name, part in found:
             if (column := _column_of(part, names)) is not None:
@@ -83,7 +83,7 @@ class Selection:
                 continue
             tree["statements"][0]["node"]["select_list"] = [{**part, "alias": ""}]
             expression = sql.text(tree).removeprefix("SELECT ").removesuffix(f" FROM {_RECORD}")
-            needs = tuple(dict.fromkeys(_needed(part, names)))
+            needs = tuple(dict.fromkeys(_needed(part, names, sql)))
             _type_of(sql, name, expression, rows)  # says what is wrong where all columns are there
             outputs.append(
                 Output(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, _ROW])))
@@ -187,24 +187,26 @@ class Selecting:
         rows = {name: array for name, array in columns.items() if name in needed}
         expressions = [one.sql for one in self._computed]
         if known is not None:
-            rows |= {f"known {at}": known[one.name] for at, one in enumerate(self._computed)}
-            expressions = [f'CASE WHEN "known {at}" THEN {sql} END' for at, sql in enumerate(expressions)]
-        table = pa.table({**rows, _ROW: pa.nulls(count, pa.bool_())})
+            rows |= {f"{_ROW}{at}": known[one.name] for at, one in enumerate(self._computed)}
+            expressions = [f"CASE WHEN {_ROW}{at} THEN {sql} END" for at, sql in enumerate(expressions)]
+        table = pa.table({**rows, _ROW: pa.array(np.arange(count))})
         try:
             found = self._sql.columns(expressions, table)
             made = [_cast(array, one.type) for array, one in zip(found, self._computed, strict=True)]
-            return dict(zip((one.name for one in self._computed), made, strict=True)), pa.nulls(count, pa.string())
+            values = {one.name: array for one, array in zip(self._computed, made, strict=True)}
+            reasons = pa.nulls(count, pa.string())
         except self._sql.error:
-            pass
-        values: dict[str, pa.Array] = {}
-        reasons: list[str | None] = [None] * count
-        for one, sql in zip(self._computed, expressions, strict=True):
-            values[one.name], failed = self._some(one, sql, table, 0)
-            for row in failed:
-                reasons[row] = (
-                    reasons[row] or f"{one.name} cannot be computed of {', '.join(one.needs) or 'the record'}"
-                )
-        return values, pa.array(reasons, pa.string())
+            values, texts = {}, list[str | None]([None] * count)
+            for one, sql in zip(self._computed, expressions, strict=True):
+                values[one.name], failed = self._some(one, sql, table, 0)
+                for row in failed:
+                    texts[row] = texts[row] or f"{one.name} cannot be computed from {', '.join(one.needs) or 'it'}"
+            reasons = pa.array(texts, pa.string())
+        for name, array in values.items():
+            if (far := _is_far(array)).any():
+                reason = pa.scalar(f"{name} is a date outside the years 1 to 9999")
+                reasons = pc.coalesce(reasons, pc.if_else(pa.array(far), reason, pa.scalar(None, pa.string())))
+        return values, reasons
 
     def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
         """A column of these rows, the first of which has this number; and the rows that have none."""
@@ -275,7 +277,7 @@ def _column_of(part: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
     return names.get(path[-1].lower()) if len(path) == 1 or path[:-1] == [_RECORD] else None
 
 
-def _needed(part: Any, names: Mapping[str, str]) -> Iterator[str]:
+def _needed(part: Any, names: Mapping[str, str], sql: _Sql, within: tuple[str, ...] = ()) -> Iterator[str]:
     """The columns that an expression is computed of. ConfigurationError: it is not of one record's columns."""
     if isinstance(part, Mapping):
         if part.get("class", _PLAIN[0]) not in _PLAIN:
@@ -283,16 +285,22 @@ def _needed(part: Any, names: Mapping[str, str]) -> Iterator[str]:
                 "select has a query, a window, a * or a # within an expression; a column is computed of one record's"
                 " columns, by their names"
             )
-        if part.get("class") == "FUNCTION" and part["schema"]:
-            function = part["function_name"]
+        function = part["function_name"] if part.get("class") == "FUNCTION" else ""
+        if function and part["schema"] and not within:
             raise ConfigurationError(f"select has {part['schema']}.{function}(); write {function}({part['schema']})")
+        for kind, definition in sql.functions(function):
+            if kind not in ("scalar", "macro") and (kind != "table" or function == "unnest"):
+                raise ConfigurationError(f"select has {function}(), which is of many records or gives many")
+            if kind == "macro" and function not in within:  # in its words there may be the like
+                tree = _parsed(sql, definition)["statements"][0]["node"]["select_list"]
+                yield from _needed(tree, {}, sql, (*within, function))
         if part.get("class") == "COLUMN_REF":
             path = [*map(str.lower, part["column_names"])]
             if path == [_RECORD] and _RECORD not in names:
                 raise ConfigurationError("select names a whole record; name its columns")
             yield from (names[one] for one in path[: 1 + (path[0] == _RECORD)] if one in names)
     for one in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
-        yield from _needed(one, names)
+        yield from _needed(one, names, sql, within)
 
 
 def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
@@ -314,6 +322,27 @@ def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTy
     if "HUGEINT" in kind or "tables" in kind:  # Arrow shows the former as a DECIMAL, which lacks its greatest values
         raise ConfigurationError(f"{name} of select is {kind}; write CAST({expression} AS TYPE)")
     return found
+
+
+def _is_far(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """In which rows there is a day or a time that Python's clocks do not show, on any level."""
+    kind, far = array.type, np.zeros(len(array), bool)
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        numbers = array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        first, last = (pa.scalar(one).cast(kind).cast(numbers.type) for one in (datetime.min, datetime.max))
+        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
+        return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
+    if pa.types.is_struct(kind):
+        for part in array.flatten():
+            far |= _is_far(part)
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        items = array
+        if pa.types.is_map(kind):
+            pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+            items = pa.ListArray.from_arrays(array.offsets, pairs, mask=pc.is_null(array))
+        rows = pc.list_parent_indices(items).to_numpy()
+        far[rows[_is_far(pc.list_flatten(items))]] = True
+    return far
 
 
 def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
@@ -359,6 +388,13 @@ class _Sql:
 
         return duckdb.Error
 
+    @cache  # noqa: B019 - a session lives as long as a selection is read
+    def functions(self, name: str) -> list[tuple[str, str]]:
+        """What DuckDB has by this name: scalar, macro, aggregate or others; and a macro's definition."""
+        sql = "SELECT DISTINCT function_type, macro_definition FROM duckdb_functions() WHERE function_name = ?"
+        found: list[tuple[str, str]] = self._session.execute(sql, [name.lower()]).fetchall() if name else []
+        return found
+
     def tree(self, sql: str) -> dict[str, Any]:
         """What DuckDB reads in a text."""
         found: dict[str, Any] = json.loads(self._value("SELECT json_serialize_sql(?)", sql))
@@ -376,10 +412,11 @@ class _Sql:
     def columns(self, expressions: Sequence[str], rows: pa.Table) -> list[pa.Array]:
         """The values of expressions in these rows."""
         self._session.register(_RECORD, rows)
-        made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate(expressions))
+        made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate((*expressions, _ROW)))
         found = self._session.sql(f"SELECT {made} FROM {_RECORD}").to_arrow_table()  # noqa: S608
-        assert found.num_rows == rows.num_rows
-        return [one.combine_chunks() for one in found.columns]
+        *columns, numbers = [one.combine_chunks() for one in found.columns]
+        assert numbers.equals(rows.column(_ROW).combine_chunks()), "values are not in the order of their records"
+        return columns
 
     def _value(self, sql: str, text: str) -> Any:
         return self._session.execute(sql, [text]).fetchall()[0][0]

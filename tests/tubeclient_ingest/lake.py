@@ -194,9 +194,9 @@ class Lake:
         return defaultdict(list, {state: sorted(numbers) for state, numbers in found.items()})
 
     def rows_of_bad(self) -> list[dict[str, Any]]:
-        """All rows of their table."""
+        """The rows of their table, but for those that settle something."""
         rows: list[dict[str, Any]] = DeltaTable(str(self.bad_records)).to_pyarrow_table().to_pylist()
-        return rows
+        return [row for row in rows if row["id"] or row["retryOf"]]
 
     def repeated_or_missing(self, end: int, bad: Iterable[int] | None = None) -> dict[int, int]:
         """Numbers below `end` that are not in exactly one of the two tables once; {} is what it should be. `bad` is

@@ -62,7 +62,7 @@ def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
 
 
 def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    monkeypatch.setattr("tubeclient_ingest.writing._UNSETTLED_COMMITS", 2)
     place = str(bench.folder / "bad")
     for _ in range(4):
         send(bench, 2, 1)
@@ -172,7 +172,6 @@ def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
 def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
     run = lake.run(6, 6, 6)
     run.writer.settle(run.writer.sink.read_state())
     shutil.rmtree(lake.target)
@@ -290,7 +289,7 @@ def test_bad_records_of_a_driver_that_stood_still_never_count(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Whether others have settled its number before it adds them, or settle it later. It is killed then."""
-    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
+    monkeypatch.setattr("tubeclient_ingest.writing._UNSETTLED_COMMITS", 0)
     lake.run(6)
     late = lake.start()
     added = BadRecords.add

@@ -194,7 +194,7 @@ def test_what_a_cut_history_still_says_is_known_and_is_said_again_in_time() -> N
 
 
 def test_bad_records_are_settled_at_a_runs_first_commit_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_table, "LATE", 3)
+    monkeypatch.setattr(group_table, "_SETTLE_COMMITS", 3)
     bench = Bench()
     bench.run().write(None, at(28))
     table = bench.run()
@@ -202,3 +202,6 @@ def test_bad_records_are_settled_at_a_runs_first_commit_and_now_and_then(monkeyp
         table.write(None, at(28 * number))
     writer: Any = table._writer
     assert writer.settled == [2, 5, 8]
+    monkeypatch.setattr(group_table, "_SETTLE_SECONDS", -1.0)
+    table.write(None, at(28))
+    assert writer.settled == [2, 5, 8, 9]

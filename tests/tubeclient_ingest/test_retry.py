@@ -143,7 +143,6 @@ def test_records_stay_bad_if_rounds_overtake_a_retry_by_any_number(
 ) -> None:
     """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older
     numbers again."""
-    monkeypatch.setattr("tubeclient_ingest.writing.LATE", 1)
     lake.run(6)
     run = lake.start()
     place = retrying if when == "count" else BadRecords

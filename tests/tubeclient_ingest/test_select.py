@@ -57,7 +57,7 @@ def test_columns_are_computed_and_the_rest_is_not_written(bench: Bench, writer: 
         (3, HASH, 2.0, day),
     ]
     [reason] = [row for (row,) in rows(bad, "reason") if "price" in row]
-    assert reason == "price cannot be computed of price"
+    assert reason == "price cannot be computed from price"
     own["select"] = SELECT.replace("price::", "replace(price, 'dear', '99')::")
     assert bench.job(**own).retry() == Retried(1, 1)
     assert [(n, float(p)) for n, p in rows(place, "id", "price")] == [(1, 1.5), (2, 99.0), (3, 2.0)]

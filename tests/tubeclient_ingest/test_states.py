@@ -17,7 +17,7 @@ from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.sink import Sink
 from tubeclient_ingest.table_detail import GroupProperty
 
-LATE = 3
+OLD = 3
 STEPS = (3, 1_000)
 
 Row = tuple[int, str]
@@ -91,8 +91,9 @@ class World:
         """Write down what commits stand for; and remove what none does, unless others write there."""
         now, settled = self.whole_look(), last_of(self.written_down)
         void = {one for one in self.rows if one[0] > settled and now.run_of.get(*one) != one[1]}
-        there = {one for one in self.rows - void if settled < one[0] <= now.sequence - LATE}
-        self.written_down |= there
+        there = {one for one in self.rows - void if settled < one[0] <= now.sequence}
+        if void or any(one[0] <= now.sequence - OLD for one in there):
+            self.written_down |= there
         if chosen % 2:
             self.rows -= void
 
@@ -189,3 +190,14 @@ def test_without_a_valid_commit_all_or_nothing_counts() -> None:
     rows = {(1, "r"), (2, "r"), (3, "r")}
     assert counting(SinkState(sequence=2), rows) == set()
     assert counting(SinkState(sequence=2, is_whole=False), rows) == {(1, "r"), (2, "r")}
+
+
+def test_a_table_that_was_put_back_from_a_copy_has_numbers_again() -> None:
+    record = SinkRecord("g", "new", Offsets({}), 4)
+    state = SinkState(record, 4, run_of={3: "new", 4: "new"})
+    settled = {(2, "old"), (3, "old"), (5, "old")}
+    assert counting(state, {*settled, (3, "new"), (4, "new"), (4, "late"), (2, "late")}, settled) == {
+        (2, "old"),
+        (3, "new"),
+        (4, "new"),
+    }

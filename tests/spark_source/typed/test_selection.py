@@ -77,7 +77,7 @@ def test_times_are_the_same_moment_whatever_the_zone() -> None:
 def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> None:
     secret = {**RECORD, "id": 2, "Price": "secret"}
     found = select("id, price::DOUBLE AS price", RECORD, b"{", secret, {"id": 3}, {**secret, "id": 4})
-    reason = "price cannot be computed of Price"
+    reason = "price cannot be computed from Price"
     assert found == [
         {"id": 1, "price": 1.5},
         "the text is not JSON, at byte 1",
@@ -89,14 +89,14 @@ def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> 
     text = "id, CASE WHEN random() < 2 AND id = 2 THEN error('no ' || price) ELSE 'ok' END AS e"
     assert select(text, RECORD, secret, RECORD) == [
         {"id": 1, "e": "ok"},
-        "e cannot be computed of id, Price",
+        "e cannot be computed from id, Price",
         {"id": 1, "e": "ok"},
     ]
 
 
 def test_numbers_that_do_not_fit_are_bad() -> None:
     found = select("id + 1 AS id", {"id": 2**63 - 1}, {"id": 5})
-    assert found == ["id cannot be computed of id", {"id": 6}]
+    assert found == ["id cannot be computed from id", {"id": 6}]
 
 
 @pytest.mark.parametrize(
@@ -108,10 +108,14 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id, (", "cannot be read: syntax error"),
         ("* EXCLUDE (at, id)", "near \"at\", where it goes on 'at, id)'. Put double quotes around"),
         ("DISTINCT id", "more than a list of columns"),
-        ("sum(id) AS s", "of many records"),
-        ("id, sum(id) AS s", "of many records"),
-        ("count(*) AS n", "of many records"),
-        ("unnest(tags) AS t", "of many records"),
+        ("sum(id) AS s", "which is of many records"),
+        ("id, sum(id) AS s", "which is of many records"),
+        ("count(*) AS n", "which is of many records"),
+        ("unnest(tags) AS t", "unnest(), which is of many records or gives many"),
+        ("unnest(coalesce(tags, ['x'])) AS t", "unnest(), which is of many records or gives many"),
+        ("generate_subscripts(coalesce(tags, ['x']), 1) AS t", "unnest(), which is of many records"),
+        ("json_group_array(id) AS t", "string_agg(), which is of many records"),
+        ("lag(id) AS t", "lag(), which is of many records"),
         ("row_number() OVER () AS n", "a query, a window, a * or a #"),
         ("(SELECT 1) AS q", "a query, a window, a * or a #"),
         ("(FROM read_csv('/etc/passwd')) AS x", "a query, a window, a * or a #"),
@@ -141,6 +145,28 @@ def test_a_list_that_is_not_of_one_record_is_refused_at_the_start(text: str, rea
     with pytest.raises(ConfigurationError) as caught:
         Selection.of(text, COLUMNS, "UTC")
     assert reason in str(caught.value)
+
+
+def test_functions_that_are_macros_of_duckdbs_are_taken() -> None:
+    found = select("split_part(price, '.', 1) AS a, list_max(map_values(m)) AS b, if(id = 1, 'x', 'y') AS c", RECORD)
+    assert [(row["a"], row["b"], row["c"]) for row in found] == [("1", 1, "x")]
+
+
+def test_days_that_no_clock_shows_are_bad_on_any_level() -> None:
+    days = [
+        {"id": n, "Price": one}
+        for n, one in enumerate(("infinity", "20000-01-01", "0044-03-15 (BC)", "2026-01-02", "9999-12-31"))
+    ]
+    for text, name in (
+        ("id, price::DATE AS d", "d"),
+        ("id, price::TIMESTAMP AS t", "t"),
+        ("id, price::TIMESTAMPTZ AS t", "t"),
+        ("id, [{'x': price::DATE}] AS l", "l"),
+        ("id, map {'x': price::DATE} AS m", "m"),
+    ):
+        reason = f"{name} is a date outside the years 1 to 9999"
+        found = select(text, *days)
+        assert [one if isinstance(one, str) else one["id"] for one in found] == [*[reason] * 3, 3, 4], text
 
 
 def test_an_expression_sees_no_file_and_no_variable_of_the_process() -> None:
@@ -231,7 +257,7 @@ def test_a_delete_and_a_message_without_a_row_need_no_value() -> None:
 def test_one_row_that_is_bad_makes_its_message_bad() -> None:
     good, bad = {"id": "1", "name": "a", "n": "5"}, {"id": "2", "name": "a", "n": "x"}
     found = changes("id, n::INT AS n", canal("INSERT", good), canal("INSERT", good, bad), canal("INSERT", good, good))
-    assert found[1] == "n cannot be computed of n"
+    assert found[1] == "n cannot be computed from n"
     assert [len(rows) for rows in (found[0], found[2])] == [1, 2]
     assert [row["n"] for row in [*found[0], *found[2]]] == [5, 5, 5]
 
@@ -250,7 +276,7 @@ def test_each_record_has_its_own_values(values: list[Any]) -> None:
         if isinstance(value, str):
             return "the value of id is not of type bigint"
         if value == 2**63 - 1:
-            return "more cannot be computed of id"
+            return "more cannot be computed from id"
         return {"more": None if value is None else value + 1, "id": value}
 
     columns = pa.schema([("id", pa.int64())])
