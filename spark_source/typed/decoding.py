@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.typed.columns import BAD_REASON, CHANGE, RECORD, UNREAD, VALUE
-from spark_source.typed.selection import Selecting
+from spark_source.typed.selecting import Selecting
 from tubeclient.records import Decoded, Decoder, RecordSpec
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.spec import CHANGES

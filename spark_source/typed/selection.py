@@ -1,8 +1,4 @@
-"""Columns computed of a record's columns by SQL expressions: renamed, cast, hashed, left out.
-
-DuckDB computes them, in the process that reads the records. A value that it cannot compute makes the record bad, where
-an expression of Spark's would end the job or give null. A column that is taken as it is never goes through DuckDB.
-"""
+"""The list that says which columns records get in place of the schema's, in DuckDB's SQL: read, and checked."""
 
 from __future__ import annotations
 
@@ -10,29 +6,23 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
-from tubeclient.records.changes import CHANGE_TYPE
-from tubeclient.records.decoder import Decoded, Decoder
 from tubeclient.records.spec import simple_name
 
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["Output", "Selecting", "Selection"]
+__all__ = ["ROW", "Output", "Selection", "Sql", "in_utc"]
 
 _RECORD: Final = "record"
 """The table that expressions are about."""
-_CHANGE: Final = "change"
-_ROW: Final = "__tubeclient_row"
+ROW: Final = "__tubeclient_row"
 """A column of it, the record's number."""
 _SHOWN: Final = 30
 """Characters of a list behind a fault."""
@@ -41,8 +31,6 @@ _PLAIN: Final = (
     *("BETWEEN", "LAMBDA", "COLLATE"),
 )
 """Expressions of one record whose columns are named, by DuckDB's names."""
-_WRITTEN: Final = ("insert", "update", "snapshot", "delete")
-"""The operations of changes that are about a row."""
 
 
 class Output(NamedTuple):
@@ -70,12 +58,12 @@ class Selection:
     def of(cls, text: str, columns: pa.Schema, time_zone: str) -> Selection:
         """The selection of a list as behind SELECT, in DuckDB's SQL, of records with these columns. In a `time_zone`,
         by its IANA name, times become dates and texts. ConfigurationError: it is none, or not of one record alone."""
-        sql = _Sql(time_zone)
+        sql = Sql(time_zone)
         tree = _parsed(sql, text)
         names = {name.lower(): name for name in columns.names}
         found = [one for part in tree["statements"][0]["node"]["select_list"] for one in _outputs(part, names)]
         # With a row of nulls, as what gives many rows of one gives none of none.
-        rows = pa.table({**{one.name: pa.nulls(1, one.type) for one in columns}, _ROW: [0]})
+        rows = pa.table({**{one.name: pa.nulls(1, one.type) for one in columns}, ROW: [0]})
         outputs = []
         for name, part in found:
             if (column := _column_of(part, names)) is not None:
@@ -85,9 +73,7 @@ class Selection:
             expression = sql.text(tree).removeprefix("SELECT ").removesuffix(f" FROM {_RECORD}")
             needs = tuple(dict.fromkeys(_needed(part, names, sql)))
             _type_of(sql, name, expression, rows)  # says what is wrong where all columns are there
-            outputs.append(
-                Output(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, _ROW])))
-            )
+            outputs.append(Output(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, ROW]))))
         given = [one.name.lower() for one in outputs]
         if twice := next((name for name in given if given.count(name) > 1), None):
             raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")
@@ -102,132 +88,7 @@ class Selection:
         return next(one.needs[0] for one in self.outputs if not one.sql and one.name == name)
 
 
-class Selecting:
-    """A decoder whose records have a selection's columns; for one thread."""
-
-    def __init__(self, selection: Selection, decoder: Decoder) -> None:
-        self._decoder = decoder
-        self._outputs = selection.outputs
-        self._computed = [one for one in selection.outputs if one.sql]
-        self._width = selection.width
-        self._sql = _Sql(selection.time_zone)
-
-    def decode(self, values: pa.BinaryArray) -> Decoded:
-        """As Decoder.decode. A record is bad as well if a value cannot be computed."""
-        records, reasons = self._decoder.decode(values)
-        if not pa.types.is_list(records.type):
-            is_good = pc.is_null(reasons)
-            rows, found = self._rows(records.filter(is_good))
-            reasons = pc.replace_with_mask(reasons, is_good, found)
-            at = pc.if_else(is_good, pc.subtract(pc.cumulative_sum(pc.cast(is_good, pa.int64())), 1), None)
-            return Decoded(rows.take(pc.if_else(pc.is_null(reasons), at, None)), reasons)
-        rows, found = self._rows(pc.list_flatten(records))
-        parents = pc.list_parent_indices(records)
-        if found.null_count < len(found):
-            is_bad = pc.is_valid(found)
-            # The first of a record's faults, as later entries win.
-            faults = [*zip(parents.filter(is_bad).to_pylist(), found.filter(is_bad).to_pylist(), strict=True)][::-1]
-            reasons = pc.coalesce(reasons, pa.array(map(dict(faults).get, range(len(reasons))), pa.string()))
-            rows = rows.filter(pc.is_null(reasons.take(parents)))
-        is_bad = pc.is_valid(reasons)
-        lengths = pc.if_else(is_bad, 0, pc.fill_null(pc.list_value_length(records), 0))
-        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-        return Decoded(pa.ListArray.from_arrays(offsets, rows, mask=is_bad), reasons)
-
-    def _rows(self, records: pa.StructArray) -> tuple[pa.StructArray, pa.StringArray]:
-        """The rows of good records, and why some are bad after all."""
-        names = [one.name for one in records.type]
-        columns = dict(zip(names, records.flatten(), strict=True))
-        others = names[self._width :]
-        known, reasons = None, pa.nulls(len(records), pa.string())
-        if _CHANGE in others:
-            change = columns[_CHANGE]
-            known, absent, reasons = self._known(change)
-            operation, _, sequence = change.flatten()
-            columns[_CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
-        values, failed = self._values(columns, known)
-        made = [(one.name, values[one.name] if one.sql else columns[one.needs[0]]) for one in self._outputs]
-        made += [(name, columns[name]) for name in others]
-        fields = [pa.field(name, array.type) for name, array in made]
-        rows = pa.StructArray.from_arrays([array for _, array in made], fields=fields)
-        return rows, pc.coalesce(reasons, failed)
-
-    def _known(self, change: pa.StructArray) -> tuple[dict[str, pa.Array], pa.Array, pa.StringArray]:
-        """Of changes: which rows know what a computed column needs, which columns they do not know, and why rows are
-        bad: an update that knows a part of it says nothing of the column."""
-        operations, absents = change.field("operation"), change.field("absent")
-        is_written = pc.is_in(operations, pa.array(_WRITTEN)).to_numpy(zero_copy_only=False)
-        known = {one.name: is_written.copy() for one in self._computed}
-        rows = np.flatnonzero(pc.is_valid(absents).to_numpy(zero_copy_only=False))
-        lists: list[list[str] | None] = [None] * len(change)
-        reasons: list[str | None] = [None] * len(change)
-        some = [one.take(pa.array(rows)).to_pylist() for one in (absents, operations)]
-        for row, names, operation in zip(rows.tolist(), *some, strict=True):
-            lacking = set(names)
-            unknown = [one for one in self._outputs if not lacking.isdisjoint(one.needs)]
-            lists[row] = [one.name for one in unknown] or None
-            for one in unknown:
-                if one.sql:
-                    known[one.name][row] = False
-                if operation == "update" and not lacking.issuperset(one.needs):
-                    which = ", ".join(sorted(lacking.intersection(one.needs)))
-                    reasons[row] = f"{one.name} is computed of {which} too, which the update does not have"
-        found = {name: pa.array(flags) for name, flags in known.items()}
-        return found, pa.array(lists, CHANGE_TYPE.field("absent").type), pa.array(reasons, pa.string())
-
-    def _values(
-        self, columns: Mapping[str, pa.Array], known: Mapping[str, pa.Array] | None
-    ) -> tuple[dict[str, pa.Array], pa.StringArray]:
-        """The computed columns by name, and why rows are bad. `known` are the rows in which one is computed; None:
-        all."""
-        count = len(next(iter(columns.values()), ()))
-        if not self._computed:
-            return {}, pa.nulls(count, pa.string())
-        needed = {name for one in self._computed for name in one.needs}
-        rows = {name: array for name, array in columns.items() if name in needed}
-        expressions = [one.sql for one in self._computed]
-        if known is not None:
-            rows |= {f"{_ROW}{at}": known[one.name] for at, one in enumerate(self._computed)}
-            expressions = [f"CASE WHEN {_ROW}{at} THEN {sql} END" for at, sql in enumerate(expressions)]
-        table = pa.table({**rows, _ROW: pa.array(np.arange(count))})
-        try:
-            found = self._sql.columns(expressions, table)
-            made = [_cast(array, one.type) for array, one in zip(found, self._computed, strict=True)]
-            values = {one.name: array for one, array in zip(self._computed, made, strict=True)}
-            reasons = pa.nulls(count, pa.string())
-        except self._sql.error:
-            values, texts = {}, list[str | None]([None] * count)
-            for one, sql in zip(self._computed, expressions, strict=True):
-                values[one.name], failed = self._some(one, sql, table, 0)
-                for row in failed:
-                    texts[row] = texts[row] or f"{one.name} cannot be computed from {', '.join(one.needs) or 'it'}"
-            reasons = pa.array(texts, pa.string())
-        for name, array in values.items():
-            if (far := _is_far(array)).any():
-                reason = pa.scalar(f"{name} is a date outside the years 1 to 9999")
-                reasons = pc.coalesce(reasons, pc.if_else(pa.array(far), reason, pa.scalar(None, pa.string())))
-        return values, reasons
-
-    def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
-        """A column of these rows, the first of which has this number; and the rows that have none."""
-        try:
-            return _cast(self._sql.columns([sql], rows)[0], one.type), []
-        except self._sql.error:
-            if rows.num_rows == 1:
-                return pa.nulls(1, one.type), [first]
-        try:
-            found = self._sql.columns([f"TRY(struct_pack(v := {sql}))"], rows)[0]
-            return _cast(found.flatten()[0], one.type), [
-                first + row for row in np.flatnonzero(pc.is_null(found)).tolist()
-            ]
-        except self._sql.error:  # TRY takes no function such as random(); and DuckDB refuses some of Arrow's values
-            half = rows.num_rows // 2
-        before, failed = self._some(one, sql, rows.slice(0, half), first)
-        after, failed_after = self._some(one, sql, rows.slice(half), first + half)
-        return pa.concat_arrays([before, after]), [*failed, *failed_after]
-
-
-def _parsed(sql: _Sql, text: str) -> dict[str, Any]:
+def _parsed(sql: Sql, text: str) -> dict[str, Any]:
     """What DuckDB reads in a list as behind SELECT."""
     tree = sql.tree(f"SELECT {text}\nFROM {_RECORD}")
     if tree["error"]:
@@ -277,7 +138,7 @@ def _column_of(part: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
     return names.get(path[-1].lower()) if len(path) == 1 or path[:-1] == [_RECORD] else None
 
 
-def _needed(part: Any, names: Mapping[str, str], sql: _Sql, within: tuple[str, ...] = ()) -> Iterator[str]:
+def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ...] = ()) -> Iterator[str]:
     """The columns that an expression is computed of. ConfigurationError: it is not of one record's columns."""
     if isinstance(part, Mapping):
         if part.get("class", _PLAIN[0]) not in _PLAIN:
@@ -303,7 +164,7 @@ def _needed(part: Any, names: Mapping[str, str], sql: _Sql, within: tuple[str, .
         yield from _needed(one, names, sql, within)
 
 
-def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
+def _type_of(sql: Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
     """The type of a computed column, tried on `rows`. ConfigurationError: there is no such, or no table has it."""
     try:
         none = rows.slice(0, 0)
@@ -314,7 +175,7 @@ def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTy
         raise ConfigurationError(f"select cannot compute {name}: {str(error).splitlines()[0]}") from None
     except AssertionError:
         raise ConfigurationError(f"select computes {name} of many records; write an expression of one") from None
-    found = _in_utc(found)
+    found = in_utc(found)
     try:
         simple_name(found)
     except ConfigurationError:
@@ -324,44 +185,16 @@ def _type_of(sql: _Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTy
     return found
 
 
-def _is_far(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """In which rows there is a day or a time that Python's clocks do not show, on any level."""
-    kind, far = array.type, np.zeros(len(array), bool)
-    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
-        numbers = array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-        first, last = (pa.scalar(one).cast(kind).cast(numbers.type) for one in (datetime.min, datetime.max))
-        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
-        return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
-    if pa.types.is_struct(kind):
-        for part in array.flatten():
-            far |= _is_far(part)
-    elif pa.types.is_list(kind) or pa.types.is_map(kind):
-        items = array
-        if pa.types.is_map(kind):
-            pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
-            items = pa.ListArray.from_arrays(array.offsets, pairs, mask=pc.is_null(array))
-        rows = pc.list_parent_indices(items).to_numpy()
-        far[rows[_is_far(pc.list_flatten(items))]] = True
-    return far
-
-
-def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
-    """A column with its times shown in UTC."""
-    if _in_utc(array.type) != kind:  # pyarrow's own error shows a value
-        raise RuntimeError(f"DuckDB computes {array.type}, and computed {kind} when the job began")
-    return array.cast(kind)
-
-
-def _in_utc(kind: pa.DataType) -> pa.DataType:
+def in_utc(kind: pa.DataType) -> pa.DataType:
     """A type whose times are shown in UTC: DuckDB shows them in its session's zone."""
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, "UTC")
     parts = [kind.field(at) for at in range(kind.num_fields)]
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_in_utc(one.type)) for one in parts])
+        return pa.struct([one.with_type(in_utc(one.type)) for one in parts])
     if pa.types.is_list(kind):
-        return pa.list_(_in_utc(kind.value_type))
-    return pa.map_(_in_utc(kind.key_type), _in_utc(kind.item_type)) if pa.types.is_map(kind) else kind
+        return pa.list_(in_utc(kind.value_type))
+    return pa.map_(in_utc(kind.key_type), in_utc(kind.item_type)) if pa.types.is_map(kind) else kind
 
 
 @cache
@@ -374,7 +207,7 @@ def _database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(":memory:", config={**own, **no})
 
 
-class _Sql:
+class Sql:
     """A session of DuckDB, for one thread."""
 
     def __init__(self, time_zone: str) -> None:
@@ -412,10 +245,10 @@ class _Sql:
     def columns(self, expressions: Sequence[str], rows: pa.Table) -> list[pa.Array]:
         """The values of expressions in these rows."""
         self._session.register(_RECORD, rows)
-        made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate((*expressions, _ROW)))
+        made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate((*expressions, ROW)))
         found = self._session.sql(f"SELECT {made} FROM {_RECORD}").to_arrow_table()  # noqa: S608
         *columns, numbers = [one.combine_chunks() for one in found.columns]
-        assert numbers.equals(rows.column(_ROW).combine_chunks()), "values are not in the order of their records"
+        assert numbers.equals(rows.column(ROW).combine_chunks()), "values are not in the order of their records"
         return columns
 
     def _value(self, sql: str, text: str) -> Any:

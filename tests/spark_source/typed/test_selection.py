@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.typed.selection import Selecting, Selection
+from spark_source.typed.selecting import Selecting
+from spark_source.typed.selection import Selection
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
 
@@ -260,6 +261,13 @@ def test_one_row_that_is_bad_makes_its_message_bad() -> None:
     assert found[1] == "n cannot be computed from n"
     assert [len(rows) for rows in (found[0], found[2])] == [1, 2]
     assert [row["n"] for row in [*found[0], *found[2]]] == [5, 5, 5]
+
+
+def test_a_column_of_the_database_may_be_called_change() -> None:
+    columns = pa.schema([("id", pa.int64()), ("change", pa.string())])
+    event = canal("INSERT", {"id": "1", "change": "mine"})
+    [[row]] = select("id, upper(change) AS c, change AS d", event, columns=columns, kind="canal-json", keys=("id",))
+    assert (row["c"], row["d"], row["change"]["operation"]) == ("MINE", "mine", "insert")
 
 
 def test_a_key_that_moves_keeps_its_name() -> None:

@@ -1,0 +1,177 @@
+"""Columns computed of a record's columns by SQL expressions: renamed, cast, hashed, left out.
+
+DuckDB computes them, in the process that reads the records. A value that it cannot compute makes the record bad, where
+an expression of Spark's would end the job or give null. A column that is taken as it is never goes through DuckDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_source.typed.selection import ROW, Output, Selection, Sql, in_utc
+from tubeclient.records.changes import CHANGE_TYPE
+from tubeclient.records.decoder import Decoded, Decoder
+
+__all__ = ["Selecting"]
+
+_CHANGE: Final = "change"
+_WRITTEN: Final = ("insert", "update", "snapshot", "delete")
+"""The operations of changes that are about a row."""
+
+
+class Selecting:
+    """A decoder whose records have a selection's columns; for one thread."""
+
+    def __init__(self, selection: Selection, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._outputs = selection.outputs
+        self._computed = [one for one in selection.outputs if one.sql]
+        self._width = selection.width
+        self._sql = Sql(selection.time_zone)
+
+    def decode(self, values: pa.BinaryArray) -> Decoded:
+        """As Decoder.decode. A record is bad as well if a value cannot be computed."""
+        records, reasons = self._decoder.decode(values)
+        if not pa.types.is_list(records.type):
+            is_good = pc.is_null(reasons)
+            rows, found = self._rows(records.filter(is_good))
+            reasons = pc.replace_with_mask(reasons, is_good, found)
+            at = pc.if_else(is_good, pc.subtract(pc.cumulative_sum(pc.cast(is_good, pa.int64())), 1), None)
+            return Decoded(rows.take(pc.if_else(pc.is_null(reasons), at, None)), reasons)
+        rows, found = self._rows(pc.list_flatten(records))
+        parents = pc.list_parent_indices(records)
+        if found.null_count < len(found):
+            is_bad = pc.is_valid(found)
+            # The first of a record's faults, as later entries win.
+            faults = [*zip(parents.filter(is_bad).to_pylist(), found.filter(is_bad).to_pylist(), strict=True)][::-1]
+            reasons = pc.coalesce(reasons, pa.array(map(dict(faults).get, range(len(reasons))), pa.string()))
+            rows = rows.filter(pc.is_null(reasons.take(parents)))
+        is_bad = pc.is_valid(reasons)
+        lengths = pc.if_else(is_bad, 0, pc.fill_null(pc.list_value_length(records), 0))
+        offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+        return Decoded(pa.ListArray.from_arrays(offsets, rows, mask=is_bad), reasons)
+
+    def _rows(self, records: pa.StructArray) -> tuple[pa.StructArray, pa.StringArray]:
+        """The rows of good records, and why some are bad after all."""
+        names, arrays = [one.name for one in records.type], records.flatten()
+        columns = dict(zip(names[: self._width], arrays, strict=False))
+        others = dict(zip(names[self._width :], arrays[self._width :], strict=True))
+        known, reasons = None, pa.nulls(len(records), pa.string())
+        if _CHANGE in others:
+            change = others[_CHANGE]
+            known, absent, reasons = self._known(change)
+            operation, _, sequence = change.flatten()
+            others[_CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
+        values, failed = self._values(columns, known, len(records))
+        made = [(one.name, values[one.name] if one.sql else columns[one.needs[0]]) for one in self._outputs]
+        made += others.items()
+        fields = [pa.field(name, array.type) for name, array in made]
+        rows = pa.StructArray.from_arrays([array for _, array in made], fields=fields)
+        return rows, pc.coalesce(reasons, failed)
+
+    def _known(self, change: pa.StructArray) -> tuple[dict[str, pa.Array], pa.Array, pa.StringArray]:
+        """Of changes: which rows know what a computed column needs, which columns they do not know, and why rows are
+        bad: an update that knows a part of it says nothing of the column."""
+        operations, absents = change.field("operation"), change.field("absent")
+        is_written = pc.is_in(operations, pa.array(_WRITTEN)).to_numpy(zero_copy_only=False)
+        known = {one.name: is_written.copy() for one in self._computed}
+        rows = np.flatnonzero(pc.is_valid(absents).to_numpy(zero_copy_only=False))
+        lists: list[list[str] | None] = [None] * len(change)
+        reasons: list[str | None] = [None] * len(change)
+        some = [one.take(pa.array(rows)).to_pylist() for one in (absents, operations)]
+        for row, names, operation in zip(rows.tolist(), *some, strict=True):
+            lacking = set(names)
+            unknown = [one for one in self._outputs if not lacking.isdisjoint(one.needs)]
+            lists[row] = [one.name for one in unknown] or None
+            for one in unknown:
+                if one.sql:
+                    known[one.name][row] = False
+                if operation == "update" and not lacking.issuperset(one.needs):
+                    which = ", ".join(sorted(lacking.intersection(one.needs)))
+                    reasons[row] = f"{one.name} is computed of {which} too, which the update does not have"
+        found = {name: pa.array(flags) for name, flags in known.items()}
+        return found, pa.array(lists, CHANGE_TYPE.field("absent").type), pa.array(reasons, pa.string())
+
+    def _values(
+        self, columns: Mapping[str, pa.Array], known: Mapping[str, pa.Array] | None, count: int
+    ) -> tuple[dict[str, pa.Array], pa.StringArray]:
+        """The computed columns by name, and why rows are bad. `known` are the rows in which one is computed; None:
+        all."""
+        if not self._computed:
+            return {}, pa.nulls(count, pa.string())
+        needed = {name for one in self._computed for name in one.needs}
+        rows = {name: array for name, array in columns.items() if name in needed}
+        expressions = [one.sql for one in self._computed]
+        if known is not None:
+            rows |= {f"{ROW}{at}": known[one.name] for at, one in enumerate(self._computed)}
+            expressions = [f"CASE WHEN {ROW}{at} THEN {sql} END" for at, sql in enumerate(expressions)]
+        table = pa.table({**rows, ROW: pa.array(np.arange(count))})
+        try:
+            found = self._sql.columns(expressions, table)
+            made = [_cast(array, one.type) for array, one in zip(found, self._computed, strict=True)]
+            values = {one.name: array for one, array in zip(self._computed, made, strict=True)}
+            reasons = pa.nulls(count, pa.string())
+        except self._sql.error:
+            values, texts = {}, list[str | None]([None] * count)
+            for one, sql in zip(self._computed, expressions, strict=True):
+                values[one.name], failed = self._some(one, sql, table, 0)
+                for row in failed:
+                    texts[row] = texts[row] or f"{one.name} cannot be computed from {', '.join(one.needs) or 'it'}"
+            reasons = pa.array(texts, pa.string())
+        for name, array in values.items():
+            if (far := _is_far(array)).any():
+                reason = pa.scalar(f"{name} is a date outside the years 1 to 9999")
+                reasons = pc.coalesce(reasons, pc.if_else(pa.array(far), reason, pa.scalar(None, pa.string())))
+        return values, reasons
+
+    def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
+        """A column of these rows, the first of which has this number; and the rows that have none."""
+        try:
+            return _cast(self._sql.columns([sql], rows)[0], one.type), []
+        except self._sql.error:
+            if rows.num_rows == 1:
+                return pa.nulls(1, one.type), [first]
+        try:
+            found = self._sql.columns([f"TRY(struct_pack(v := {sql}))"], rows)[0]
+            return _cast(found.flatten()[0], one.type), [
+                first + row for row in np.flatnonzero(pc.is_null(found)).tolist()
+            ]
+        except self._sql.error:  # TRY takes no function such as random(); and DuckDB refuses some of Arrow's values
+            half = rows.num_rows // 2
+        before, failed = self._some(one, sql, rows.slice(0, half), first)
+        after, failed_after = self._some(one, sql, rows.slice(half), first + half)
+        return pa.concat_arrays([before, after]), [*failed, *failed_after]
+
+
+def _is_far(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """In which rows there is a day or a time that Python's clocks do not show, on any level."""
+    kind, far = array.type, np.zeros(len(array), bool)
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        numbers = array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+        first, last = (pa.scalar(one).cast(kind).cast(numbers.type) for one in (datetime.min, datetime.max))
+        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
+        return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
+    if pa.types.is_struct(kind):
+        for part in array.flatten():
+            far |= _is_far(part)
+    elif pa.types.is_list(kind) or pa.types.is_map(kind):
+        items = array
+        if pa.types.is_map(kind):
+            pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+            items = pa.ListArray.from_arrays(array.offsets, pairs, mask=pc.is_null(array))
+        rows = pc.list_parent_indices(items).to_numpy()
+        far[rows[_is_far(pc.list_flatten(items))]] = True
+    return far
+
+
+def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """A column with its times shown in UTC."""
+    if in_utc(array.type) != kind:  # pyarrow's own error shows a value
+        raise RuntimeError(f"DuckDB computes {array.type}, and computed {kind} when the job began")
+    return array.cast(kind)
