@@ -171,7 +171,7 @@ def _type_of(sql: Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTyp
         kind, found = sql.type_of(expression, none), sql.columns([expression], none)[0].type
         with suppress(sql.error):
             sql.columns([expression], rows)
-    except sql.error as error:
+    except (sql.error, pa.ArrowException, ValueError) as error:  # the latter two of types that pyarrow lacks
         raise ConfigurationError(f"select cannot compute {name}: {str(error).splitlines()[0]}") from None
     except AssertionError:
         raise ConfigurationError(f"select computes {name} of many records; write an expression of one") from None

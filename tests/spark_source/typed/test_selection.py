@@ -138,6 +138,7 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id::HUGEINT AS h", "h of select is HUGEINT; write CAST("),
         ("[id::HUGEINT] AS h", "h of select is HUGEINT[]"),
         ("hash(id) AS h", "h of select is UBIGINT, a type that tables do not have"),
+        ("union_value(k := id) AS u", "select cannot compute u: "),
         ("ts::TIME AS t", "t of select is TIME, a type that tables do not have"),
         ("NULL AS n", "a type that tables do not have; write CAST(NULL AS TYPE)"),
     ],
