@@ -209,19 +209,14 @@ class BadRecords:
 
         if not there:
             return
-        kinds = _table_types()
-        same = {"consumerGroup": self._consumer_group, "target": _place(target), "targetId": target.table_id}
-        columns = {name: pa.nulls(len(there), kinds.field(name).type) for name in kinds.names}
-        columns |= {name: pa.array([text] * len(there), pa.string()) for name, text in same.items()}
-        columns["sequence"] = pa.array([number for number, _ in there], pa.int64())
-        columns["runId"] = pa.array([run for _, run in there], pa.string())
-        columns["time"] = pa.array([datetime.now(UTC)] * len(there), kinds.field("time").type)
-        rows = pa.table(columns, schema=kinds)
+        own = {**_of_target(self._consumer_group, target), "time": datetime.now(UTC)}
+        each = [{**own, "sequence": number, "runId": run} for number, run in there]
+        rows = pa.Table.from_pylist(each, schema=_table_types())
         if self._log is None:
             assert isinstance(self._table, SparkTable)
             self._table.append(self._table.frame(rows))
             return
-        files = DataFiles(self._log.place(kinds))
+        files = DataFiles(self._log.place(rows.schema))
         files.add(rows)
         self.add_files(files.close())
 
@@ -248,13 +243,12 @@ class BadRecords:
 
 def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int]:
     """What all rows of a commit have."""
-    return {
-        "consumerGroup": record.consumer_group,
-        "target": _place(target),
-        "targetId": target.table_id,
-        "sequence": record.sequence,
-        "runId": record.run_id,
-    }
+    return {**_of_target(record.consumer_group, target), "sequence": record.sequence, "runId": record.run_id}
+
+
+def _of_target(consumer_group: str, target: TableDetail) -> dict[str, str | int]:
+    """What all rows of a group and a target have."""
+    return {"consumerGroup": consumer_group, "target": _place(target), "targetId": target.table_id}
 
 
 def _place(target: TableDetail) -> str:

@@ -154,8 +154,9 @@ class Definitions:
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
         columns, own_key, fixed = ({}, (), None) if stored is None else json.loads(stored)
         self._written.pop(name, None)  # until it is right, no event changes it
+        events = self._of_events.get(name, {})
         if not columns or self._settings.evolve:
-            columns = {**self._of_events.get(name, {}), **columns}
+            columns = {**events, **columns}
         if not columns:
             self.waiting.add(name)
             raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
@@ -163,8 +164,7 @@ class Definitions:
         self._widens.pop(name, None)
         if fixed is not None:
             self._widens[name] = tuple(fixed)
-            columns = self._wider(name, columns, self._of_events.get(name, {}), key)
-        events = self._of_events.get(name, {})
+            columns = self._wider(name, columns, events, key)
         for one, kind in columns.items():
             if changes_values(kind, wanted := events.get(one, kind)):
                 raise ConfigurationError(

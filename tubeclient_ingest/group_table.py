@@ -93,15 +93,14 @@ class GroupTable:
         self.run_id = ""
         """Of this beginning: what an earlier one of the same job left undone is another run's."""
         self._read_at = 0.0
-        self._settled_at: int | None = None
+        self._settled: tuple[int, float] | None = None
         """At which number, and when, it was last settled which bad records count."""
-        self._settled = 0.0
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
     def begin(self, chosen: str | None, reset_offsets: Collection[str]) -> bool:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
-        self.run_id, self._settled_at = uuid.uuid4().hex, None
+        self.run_id, self._settled = uuid.uuid4().hex, None
         found = self.read_state()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
@@ -182,14 +181,15 @@ class GroupTable:
         )
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()
-        if after.sequence > self.state.sequence + 1:  # a retry came first, and the round's bad records are there twice
-            self._settled_at = None
+        # If a retry came first, the round's bad records are there twice.
+        is_due = self._settled is None or after.sequence > self.state.sequence + 1
+        number, at = self._settled or (0, 0.0)
+        is_due = is_due or after.sequence - number >= _SETTLE_COMMITS or self._read_at - at > _SETTLE_SECONDS
         # What the user chose is about what others did before the run.
         self.state = trusted(after, self.where, group, None)
-        is_late = self._settled_at is None or after.sequence - self._settled_at >= _SETTLE_COMMITS
-        if is_late or self._read_at - self._settled > _SETTLE_SECONDS:
+        if is_due:
             self._writer.settle(self.state)
-            self._settled_at, self._settled = after.sequence, self._read_at
+            self._settled = after.sequence, self._read_at
         return counted
 
     @property

@@ -330,12 +330,14 @@ def committed(state: SinkState, settled: int) -> str:
             runs[-1] = (runs[-1][0], number, runs[-1][2])
         else:
             runs.append((number, number, state.run_of[number]))
-    others = " OR ".join(
-        f"(`sequence` BETWEEN {first} AND {last} AND `runId` <> {text_in_sql(of)})" for first, last, of in runs
-    )
-    own = " OR ".join(
-        f"(`sequence` BETWEEN {first} AND {last} AND `runId` = {text_in_sql(of)})" for first, last, of in runs
-    )
+
+    def by(sign: str) -> str:
+        """Rows of numbers in the history whose run is, or is not, the commit's."""
+        found = (
+            f"(`sequence` BETWEEN {first} AND {last} AND `runId` {sign} {text_in_sql(of)})" for first, last, of in runs
+        )
+        return " OR ".join(found) or "false"
+
     # The history knows better: a table that was put back from a copy has numbers again.
-    is_there = f"`sequence` > {settled} OR `isSettled` OR {own or 'false'}"
-    return f"(({within or 'false'}) AND NOT ({others or 'false'}) AND ({is_there}))"
+    is_there = f"`sequence` > {settled} OR `isSettled` OR {by('=')}"
+    return f"(({within or 'false'}) AND NOT ({by('<>')}) AND ({is_there}))"

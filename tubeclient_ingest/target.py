@@ -75,18 +75,21 @@ class SparkTable:
     def detail(self) -> TableDetail | None:
         """None if there is no table."""
         found = None
-        if self._may_be_there():
-            found = (None if self.log is None else detail_in_log(self.log)) or self._described()
+        if self._folder is None or Path(self._folder).exists():
+            found = None if self.log is None else detail_in_log(self.log)
+            if found is None and not self._is_missing():
+                found = self._described()
         self._location = "" if found is None else found.location
         return found
 
-    def _may_be_there(self) -> bool:
-        if self._folder is not None:
-            return Path(self._folder).exists()
+    def _is_missing(self) -> bool:
+        """Whether there is no table in a store that perhaps only delta-rs reaches."""
+        if self.log is None or self._folder is not None:
+            return False
         try:
-            return self.log is None or self.log.refresh() is not None
+            return self.log.refresh() is None
         except LogError:
-            return True
+            return False
 
     def _described(self) -> TableDetail | None:
         """As Spark says it."""

@@ -123,7 +123,7 @@ class FormatSettings:
         selection = None
         if self.select is not None:
             text = _read(self.select, "select") if self.select.strip().lower().endswith(".sql") else self.select
-            selection = Selection.of(text, arrow_columns(schema), self.zone)
+            selection = _selection(text, arrow_columns(schema), self.zone)
             columns = [*selection.outputs]
         keys = tuple(_plain(schema, columns, "key", name).needs[0] for name in self.key)
         order_by = self.order_by
@@ -214,6 +214,12 @@ def _plain(schema: StructType, columns: Sequence[Output], setting: str, name: st
     if kind.typeName() in ("array", "map", "struct", "binary", "variant"):
         raise ConfigurationError(f"{setting} is {name}, of type {kind.simpleString()}; name a plain column")
     return found
+
+
+@lru_cache(256)
+def _selection(text: str, columns: pa.Schema, zone: str) -> Selection:
+    """Once for each text, as `_parsed`: DuckDB is asked some times for each expression."""
+    return Selection.of(text, columns, zone)
 
 
 @lru_cache(256)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_source.typed.columns import CHANGE
 from spark_source.typed.selection import ROW, Output, Selection, Sql, in_utc
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.decoder import Decoded, Decoder
 
 __all__ = ["Selecting"]
 
-_CHANGE: Final = "change"
 _WRITTEN: Final = ("insert", "update", "snapshot", "delete")
 """The operations of changes that are about a row."""
 
@@ -33,7 +34,11 @@ class Selecting:
         self._outputs = selection.outputs
         self._computed = [one for one in selection.outputs if one.sql]
         self._width = selection.width
-        self._sql = Sql(selection.time_zone)
+        self._time_zone = selection.time_zone
+
+    @cached_property
+    def _sql(self) -> Sql:
+        return Sql(self._time_zone)
 
     def decode(self, values: pa.BinaryArray) -> Decoded:
         """As Decoder.decode. A record is bad as well if a value cannot be computed."""
@@ -63,11 +68,11 @@ class Selecting:
         columns = dict(zip(names[: self._width], arrays, strict=False))
         others = dict(zip(names[self._width :], arrays[self._width :], strict=True))
         known, reasons = None, pa.nulls(len(records), pa.string())
-        if _CHANGE in others:
-            change = others[_CHANGE]
+        if CHANGE in others:
+            change = others[CHANGE]
             known, absent, reasons = self._known(change)
             operation, _, sequence = change.flatten()
-            others[_CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
+            others[CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
         values, failed = self._values(columns, known, len(records))
         made = [(one.name, values[one.name] if one.sql else columns[one.needs[0]]) for one in self._outputs]
         made += others.items()
