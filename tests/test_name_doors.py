@@ -31,7 +31,7 @@ from tubeclient import (
     WantedRange,
     fetch_view,
 )
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 NOWHERE = ClientSettings(("127.0.0.1:1",), master_web_port=1, connect_timeout_ms=200, retry_limit_ms=1)
 SETTINGS = {"masterServers": "127.0.0.1:1", "consumerGroup": "etl", "subscribe": "clicks"}

@@ -342,11 +342,31 @@ LAYERS = {
         },
         NETWORK | {"subprocess", "multiprocessing", "spark_source.session", "tubeclient.net"},
     ),
+    "tubeclient_ingest/settings": Layer(
+        {"tubeclient", "spark_source", "pyarrow", "pyspark.sql.types"},
+        NETWORK | {"spark_source.session", "tubeclient.net"},
+    ),
     # What a run may rely on is judged without Spark, by what it is given.
-    **{
-        f"tubeclient_ingest/{name}.py": Layer({"tubeclient", "spark_source", "tubeclient_ingest"}, OUTSIDE_WORLD)
-        for name in ("beginning", "history", "record")
-    },
+    "tubeclient_ingest/commits": Layer(
+        {"tubeclient", "spark_source", "tubeclient_ingest.settings"}, OUTSIDE_WORLD | {"random"}
+    ),
+    "tubeclient_ingest/tables": Layer(
+        {"pyspark", "py4j", "grpc.RpcError", "pyarrow", "numpy", "deltalake", "pyiceberg"}
+        | {"tubeclient", "spark_source", "offsets_store"}
+        | {"tubeclient_ingest.settings", "tubeclient_ingest.commits"},
+        NETWORK | {"spark_source.session", "tubeclient.net"},
+    ),
+    # They write files, and commit nothing.
+    "tubeclient_ingest/tasks": Layer(
+        {"pyspark", "pyarrow", "numpy", "tubeclient", "spark_source", "tubeclient_ingest.settings"}
+        | {"tubeclient_ingest.tables.data_files", "tubeclient_ingest.tables.partition_values"},
+        NETWORK | {"spark_source.session", "tubeclient.net"},
+    ),
+    "tubeclient_ingest/rounds": Layer(
+        {"pyspark", "pyarrow", "tubeclient", "spark_source"}
+        | {f"tubeclient_ingest.{name}" for name in ("settings", "commits", "tables", "tasks")},
+        NETWORK | {"deltalake", "spark_source.session", "tubeclient.net"},
+    ),
     "tubeclient_ingest/lineage_events.py": Layer(
         {"attr", "openlineage.client.event_v2", "openlineage.client.facet_v2", "pyspark.sql.types"}
         | {"tubeclient", "spark_source", "tubeclient_ingest"},

@@ -18,7 +18,7 @@ from tests.test_docs_examples import Place, indented_commands, page_of
 from tests.tubeclient_cli.test_server import running
 from tubeclient_cli.app import app
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 pytestmark = pytest.mark.spark
 

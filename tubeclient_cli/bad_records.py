@@ -124,7 +124,7 @@ def retry(
 def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ingest]:
     """The job of a settings file, with a session of Spark."""
     from tubeclient_cli.common.cluster import of_environment
-    from tubeclient_ingest.load_settings import load_settings
+    from tubeclient_ingest.settings.load_settings import load_settings
 
     confs = spark_confs(conf)
     job = load_settings(file, {}, of_environment())
@@ -133,7 +133,7 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
     with brought_by("spark"):
         from tubeclient_cli.common.session import on_spark
         from tubeclient_ingest.job import Ingest
-        from tubeclient_ingest.spark_errors import explained
+        from tubeclient_ingest.tables.spark_errors import explained
     name = f"tubeclient bad-records of {job.consumer_group}"
     with on_spark(name, master, confs) as spark, explained():
         yield Ingest(spark, settings=job)

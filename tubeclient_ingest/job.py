@@ -16,14 +16,14 @@ from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
-from tubeclient_ingest.group_settings import check_group
 from tubeclient_ingest.lineage import Lineage, reported
-from tubeclient_ingest.load_settings import IngestArguments, load_settings
-from tubeclient_ingest.retrying import Retried, bad_records, retry
+from tubeclient_ingest.rounds.retrying import Retried, bad_records, retry
+from tubeclient_ingest.rounds.writing import Writer
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.spark_errors import IngestFailed, explained
-from tubeclient_ingest.writing import Writer
+from tubeclient_ingest.settings.group_settings import check_group
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import IngestArguments, load_settings
+from tubeclient_ingest.tables.spark_errors import IngestFailed, explained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.printable import printable
 from tubeclient_ingest.run import Event, Ranges, Round
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient

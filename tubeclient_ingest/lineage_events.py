@@ -28,9 +28,9 @@ from tubeclient._version import __version__
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import display_uri
 from tubeclient.settings import parse_master_servers
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.writing import Wrote
+from tubeclient_ingest.rounds.writing import Wrote
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.tables.table_detail import TableDetail
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

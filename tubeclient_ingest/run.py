@@ -29,20 +29,20 @@ from spark_source.typed.record_format import PINNED
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
 from tubeclient.records.spec import CHANGES
-from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import TableChanged, of_topics, start_text, starting_offsets
-from tubeclient_ingest.group_table import Written
-from tubeclient_ingest.levels import went_back
-from tubeclient_ingest.one_table import OneTable
-from tubeclient_ingest.round_read import RoundRead
-from tubeclient_ingest.settings import GROUP, TARGET, IngestSettings
-from tubeclient_ingest.stream import LeftBehind, ToRest
-from tubeclient_ingest.stream_rows import StreamRows
-from tubeclient_ingest.stream_tables import Expired, StreamTables
-from tubeclient_ingest.tables import JobTable, table_at
-from tubeclient_ingest.target import writing_confs
+from tubeclient_ingest.commits.beginning import TableChanged, of_topics, start_text, starting_offsets
+from tubeclient_ingest.commits.levels import went_back
+from tubeclient_ingest.commits.stream_ends import LeftBehind, ToRest
+from tubeclient_ingest.rounds.bad_records import BadRecords
+from tubeclient_ingest.rounds.group_table import Written
+from tubeclient_ingest.rounds.one_table import OneTable
+from tubeclient_ingest.rounds.stream_rows import StreamRows
+from tubeclient_ingest.rounds.stream_tables import Expired, StreamTables
+from tubeclient_ingest.rounds.writing import Writer, Wrote
+from tubeclient_ingest.settings.ingest_settings import GROUP, TARGET, IngestSettings
+from tubeclient_ingest.tables.formats import JobTable, table_at
+from tubeclient_ingest.tables.spark_table import writing_confs
+from tubeclient_ingest.tasks.round_read import RoundRead
 from tubeclient_ingest.upkeep import Upkeep
-from tubeclient_ingest.writing import Writer, Wrote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

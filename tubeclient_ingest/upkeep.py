@@ -10,10 +10,10 @@ import queue
 import threading
 from typing import TYPE_CHECKING, Final
 
-from tubeclient_ingest.spark_errors import failure_of, spark_errors
+from tubeclient_ingest.tables.spark_errors import failure_of, spark_errors
 
 if TYPE_CHECKING:
-    from tubeclient_ingest.target import SparkTable
+    from tubeclient_ingest.tables.spark_table import SparkTable
 
 __all__ = ["Upkeep"]
 

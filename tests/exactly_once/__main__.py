@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.exactly_once.faults import FAULTS, LONG_FAULTS
 from tests.exactly_once.run import SERVERS, run
-from tubeclient_ingest.settings import TABLE_FORMATS, WRITERS
+from tubeclient_ingest.settings.ingest_settings import TABLE_FORMATS, WRITERS
 
 
 def main() -> int:

@@ -27,8 +27,8 @@ from tubeclient import (
     fetch_view,
     reader_groups_of,
 )
-from tubeclient_ingest.iceberg_history import commits_of
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.tables.iceberg_history import commits_of
 
 __all__ = [
     "ICEBERG_TABLE",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient_ingest.history import _Effect
+from tubeclient_ingest.commits.history import _Effect
 
 __all__ = ["DEFENCES", "Defence", "switched_off"]
 
@@ -63,7 +63,7 @@ DEFENCES = (
     ),
     Defence(
         "all runs of a group share one transaction",
-        INGEST + "record:SinkRecord.transaction_id",
+        INGEST + "commits.record:SinkRecord.transaction_id",
         off=lambda _: property(lambda record: f"{record.consumer_group} {record.run_id}"),
         kinds=TWO,
         given={"dies": False},
@@ -71,28 +71,28 @@ DEFENCES = (
     ),
     Defence(
         "a commit that Delta skipped is noticed",
-        INGEST + "sink:Sink._check_written",
+        INGEST + "rounds.sink:Sink._check_written",
         off=lambda _: lambda *_: None,
         kinds=TWO,
         seed=45,
     ),
     Defence(
         "what RESTORE took out does not count",
-        INGEST + "history:_effect",
+        INGEST + "commits.history:_effect",
         off=lambda real: lambda commit: _Effect.KEEPS if commit.operation == "RESTORE" else real(commit),
         kinds=("the target is restored",),
         seed=0,
     ),
     Defence(
         "a RESTORE between a look and a commit is told",
-        INGEST + "group_table:trusted",
+        INGEST + "rounds.group_table:trusted",
         off=lambda _: lambda state, *_: replace(state, taken_out=None),
         kinds=("the target is restored", "storage fails"),
         seed=8,
     ),
     Defence(
         "a number is not used again after RESTORE",
-        INGEST + "history:SinkState.numbered",
+        INGEST + "commits.history:SinkState.numbered",
         off=lambda real: (
             lambda state, record: real(replace(state, sequence=state.record.sequence if state.record else 0), record)
         ),
@@ -101,7 +101,7 @@ DEFENCES = (
     ),
     Defence(
         "a commit names what RESTORE undid",
-        INGEST + "history:SinkState.numbered",
+        INGEST + "commits.history:SinkState.numbered",
         off=lambda real: lambda state, record: replace(real(state, record), undone=()),
         kinds=("the target is restored",),
         given=BAD,
@@ -117,7 +117,7 @@ DEFENCES = (
     ),
     Defence(
         "a round ends where the rows of another table end",
-        INGEST + "stream:end_of_round",
+        INGEST + "commits.stream_ends:end_of_round",
         off=lambda _: lambda start, end, several: end,
         kinds=("the driver dies",),
         given={"streams": 3, "ingests": True},
@@ -125,7 +125,7 @@ DEFENCES = (
     ),
     Defence(
         "the counts table counts for a table only after the commit that it knows",
-        INGEST + "stream_tables:ends_of",
+        INGEST + "rounds.stream_opener:ends_of",
         off=lambda _: lambda number, ends, reached, group_ends: group_ends,
         kinds=("the driver dies",),
         given={"streams": 3, "ingests": True},
@@ -133,7 +133,7 @@ DEFENCES = (
     ),
     Defence(
         "a stream goes on where the table for the rest has it",
-        INGEST + "stream_tables:StreamTables._in_rest",
+        INGEST + "rounds.stream_opener:StreamOpener._in_rest",
         off=lambda _: lambda *_: None,
         kinds=("the driver dies",),
         given={"streams": 4, "ingests": True},
@@ -141,7 +141,7 @@ DEFENCES = (
     ),
     Defence(
         "offsets of before a loss are stale",
-        INGEST + "history:SinkState.stale",
+        INGEST + "commits.history:SinkState.stale",
         off=lambda _: lambda *_: [],
         kinds=("the target is restored", "a broker loses its tail"),
         given={"ingests": True},
@@ -149,7 +149,7 @@ DEFENCES = (
     ),
     Defence(
         "a lost tail is seen by the tables that are ahead",
-        INGEST + "stream:GroupEnds.ahead",
+        INGEST + "commits.stream_ends:GroupEnds.ahead",
         off=lambda _: lambda _self: None,
         kinds=("the driver dies", "a broker loses its tail"),
         given={"streams": 3, "ingests": True},

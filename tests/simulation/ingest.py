@@ -35,18 +35,18 @@ from tests.simulation.spark import Rows, Session
 from tests.simulation.target import BadRow, MemoryBadRecords, MemoryTarget, Row, is_bad
 from tests.simulation.world import DiskFailure, World
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest import definitions, writing
-from tubeclient_ingest.counting import Counted
-from tubeclient_ingest.counts_table import CountsTable
-from tubeclient_ingest.data_files import DataFile
-from tubeclient_ingest.one_table import OneTable
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.round_read import read_tasks
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds import definitions, writing
+from tubeclient_ingest.rounds.counts_table import CountsTable
+from tubeclient_ingest.rounds.one_table import OneTable
+from tubeclient_ingest.rounds.stream_tables import StreamTables
+from tubeclient_ingest.rounds.writing import Writer
 from tubeclient_ingest.run import Run
-from tubeclient_ingest.settings import TASKS, IngestSettings
-from tubeclient_ingest.staging import Routing, Staged
-from tubeclient_ingest.stream_tables import StreamTables
-from tubeclient_ingest.writing import Writer
+from tubeclient_ingest.settings.ingest_settings import TASKS, IngestSettings
+from tubeclient_ingest.tables.data_files import DataFile
+from tubeclient_ingest.tasks.counting import Counted
+from tubeclient_ingest.tasks.round_read import read_tasks
+from tubeclient_ingest.tasks.staging import Routing, Staged
 
 DEFINED_SECONDS = 60.0
 

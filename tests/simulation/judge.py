@@ -13,7 +13,7 @@ from tests.offsets_store.memory import Commit
 from tests.simulation.target import GroupLog, Row, TargetLog
 from tests.simulation.world import Sent, World
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.table_by import COUNTS
+from tubeclient_ingest.settings.table_by import COUNTS
 
 __all__ = ["Judge", "Wrong"]
 

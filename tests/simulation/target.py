@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
 
-from tubeclient_ingest.data_files import DataFile
-from tubeclient_ingest.history import Commit, SinkState, committed, state_of
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.table_by import COUNTS, REST
-from tubeclient_ingest.table_detail import TableDetail
+from tubeclient_ingest.commits.history import Commit, SinkState, committed, state_of
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.settings.table_by import COUNTS, REST
+from tubeclient_ingest.tables.data_files import DataFile
+from tubeclient_ingest.tables.table_detail import TableDetail
 
 __all__ = ["BadLog", "BadRow", "ConcurrentWrite", "GroupLog", "MemoryBadRecords", "MemoryTarget", "Row", "TargetLog"]
 

@@ -17,7 +17,7 @@ from offsets_store import OffsetsTable
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.run import Begins, Event, Round
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,14 +20,14 @@ from spark_source.read.schema import spark_schema
 from spark_source.typed.columns import BAD_REASON, RECORD, UNREAD
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.history import BAD
-from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.retrying import bad_records
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import Writer
+from tubeclient_ingest.commits.history import BAD
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.bad_records import BadRecords
+from tubeclient_ingest.rounds.retrying import bad_records
+from tubeclient_ingest.rounds.writing import Writer
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.tables.log_table import LogTable
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

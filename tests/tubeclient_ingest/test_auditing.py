@@ -18,7 +18,7 @@ from tests.tubeclient_ingest import test_streams
 from tests.tubeclient_ingest.test_streams import MINUTE_MS, STREAMS, Shop, shop
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.app import app
-from tubeclient_ingest.load_settings import load_settings
+from tubeclient_ingest.settings.load_settings import load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,14 +12,14 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, wrong
-from tubeclient_ingest.bad_records import BadRecords
-from tubeclient_ingest.beginning import OvertakenRun
-from tubeclient_ingest.history import RETRIED, UNDONE
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.retrying import Retried, bad_records, retry
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.writing import TooManyBadRecords
+from tubeclient_ingest.commits.beginning import OvertakenRun
+from tubeclient_ingest.commits.history import RETRIED, UNDONE
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.bad_records import BadRecords
+from tubeclient_ingest.rounds.retrying import Retried, bad_records, retry
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.rounds.writing import TooManyBadRecords
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
 
 
 def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_ingest.writing._UNSETTLED_COMMITS", 2)
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 2)
     place = str(bench.folder / "bad")
     for _ in range(4):
         send(bench, 2, 1)
@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
 
 
 def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_ingest.sink._HISTORY_STEPS", (2, 1_000))
+    monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
     lake.run(6)
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
     writer = lake.run(6, 1, 1, 1).writer
@@ -147,7 +147,7 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
 def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tubeclient_ingest.sink._HISTORY_STEPS", (2, 1_000))
+    monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
     lake.run(6)
     late = lake.start()
     add = BadRecords.add
@@ -289,7 +289,7 @@ def test_bad_records_of_a_driver_that_stood_still_never_count(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """Whether others have settled its number before it adds them, or settle it later. It is killed then."""
-    monkeypatch.setattr("tubeclient_ingest.writing._UNSETTLED_COMMITS", 0)
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
     lake.run(6)
     late = lake.start()
     added = BadRecords.add

@@ -13,7 +13,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.spark_source.fakes import FakeCluster, planner
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreBounds
-from tubeclient_ingest.beginning import of_topics, start_text, starting_offsets
+from tubeclient_ingest.commits.beginning import of_topics, start_text, starting_offsets
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 V = PartitionKey(1, "views", 0)

@@ -20,11 +20,11 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench, Seen
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.beginning import TableChanged
+from tubeclient_ingest.commits.beginning import TableChanged
+from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event, SparkWrites
+from tubeclient_ingest.tables.log_table import LogTable
 
 pytestmark = pytest.mark.spark
 
@@ -240,7 +240,7 @@ def test_a_disk_that_tasks_cannot_write_to_is_told_and_nothing_is_written(bench:
 
 
 def test_small_files_are_put_together_beside_the_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tubeclient_ingest.log_table.UPKEEP_COMMITS", 5)
+    monkeypatch.setattr("tubeclient_ingest.tables.log_table.UPKEEP_COMMITS", 5)
     bad = str(bench.folder / "bad")
     for _ in range(6):
         bench.send(20)

@@ -8,7 +8,7 @@ import pytest
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import (
+from tubeclient_ingest.commits.beginning import (
     OtherCluster,
     UnknownRows,
     check_beginning,
@@ -16,8 +16,8 @@ from tubeclient_ingest.beginning import (
     trusted,
     unknown_rows,
 )
-from tubeclient_ingest.history import Harm, SinkState, TakenOut
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.commits.history import Harm, SinkState, TakenOut
+from tubeclient_ingest.commits.record import SinkRecord
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 RECORD = SinkRecord("g", "run-1", Offsets({A: 280, B: 560}), 12)

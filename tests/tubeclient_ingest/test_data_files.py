@@ -23,10 +23,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import DeadlineExceeded
 from tubeclient.records import RecordSpec
-from tubeclient_ingest import staging
-from tubeclient_ingest.arrow_rows import divided
-from tubeclient_ingest.data_files import DataFile, DataFiles, Place
-from tubeclient_ingest.partition_values import is_refused
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.tables.partition_values import is_refused
+from tubeclient_ingest.tasks import staging
+from tubeclient_ingest.tasks.arrow_rows import divided
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

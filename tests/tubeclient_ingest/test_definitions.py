@@ -12,10 +12,10 @@ from tests.apache.jvm import free_ports
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
 from tubeclient.admin.inlong_manager import InlongManagerError
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest import definitions
-from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import StreamId
+from tubeclient_ingest.rounds import definitions
+from tubeclient_ingest.rounds.definitions import Definitions
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.table_by import StreamId
 
 
 def log_in(request: BaseHTTPRequestHandler) -> None:

@@ -12,8 +12,8 @@ from spark_source.session_confs import session_confs
 from spark_source.typed.format_settings import FormatSettings
 from tests.spark_source.typed.rows import source_rows
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.load_settings import load_settings
-from tubeclient_ingest.target_columns import columns_of
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.tables.target_columns import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ import pytest
 
 from tests.tubeclient.records.protos import OLD, SHOP, descriptor
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.group_settings import defines, of_stream
-from tubeclient_ingest.load_settings import load_settings
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import COUNTS, REST, StreamId
+from tubeclient_ingest.settings.group_settings import defines, of_stream
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.settings.table_by import COUNTS, REST, StreamId
 
 NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
 

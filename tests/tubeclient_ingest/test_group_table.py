@@ -13,15 +13,15 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tests.tubeclient_ingest.test_sink_looks import Cut
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest import group_table
-from tubeclient_ingest.beginning import OtherCluster, OvertakenRun, TableChanged, UnknownRows, of_stream
-from tubeclient_ingest.counting import Counted
-from tubeclient_ingest.group_table import GroupTable
-from tubeclient_ingest.history import SinkState
-from tubeclient_ingest.record import Count, Reached, SinkRecord
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import GroupProperty
+from tubeclient_ingest.commits.beginning import OtherCluster, OvertakenRun, TableChanged, UnknownRows, of_stream
+from tubeclient_ingest.commits.history import SinkState
+from tubeclient_ingest.commits.record import Count, Reached, SinkRecord
+from tubeclient_ingest.rounds import group_table
+from tubeclient_ingest.rounds.group_table import GroupTable
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.tables.table_detail import GroupProperty
+from tubeclient_ingest.tasks.counting import Counted
 
 KEY = PartitionKey(1, "clicks", 0)
 SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("clicks",), target="/lake/t")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut, state_of
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.commits.history import Commit, Harm, SinkState, TakenOut, state_of
+from tubeclient_ingest.commits.record import SinkRecord
 
 A, V = PartitionKey(1, "clicks", 0), PartitionKey(1, "views", 0)
 B, W = PartitionKey(2, "clicks", 0), PartitionKey(2, "views", 0)

@@ -19,12 +19,12 @@ from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_attributes, encode_payload
-from tubeclient_ingest.iceberg_table import IcebergTable
+from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.spark_errors import IngestFailed
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.tables.iceberg_table import IcebergTable
+from tubeclient_ingest.tables.spark_errors import IngestFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tests.tubeclient_ingest.test_iceberg_table import KEY, Writing
-from tubeclient_ingest.beginning import OvertakenRun, TableChanged, UnknownRows, check_beginning, trusted
-from tubeclient_ingest.iceberg_table import IcebergTable
-from tubeclient_ingest.spark_errors import LogError
+from tubeclient_ingest.commits.beginning import OvertakenRun, TableChanged, UnknownRows, check_beginning, trusted
+from tubeclient_ingest.tables.iceberg_table import IcebergTable
+from tubeclient_ingest.tables.spark_errors import LogError
 
 ENTRY = 28
 OF_OTHERS = 1_000_000

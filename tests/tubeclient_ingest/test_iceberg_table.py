@@ -26,13 +26,13 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.read.schema import arrow_types
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import OvertakenRun, TableChanged, UnknownRows
-from tubeclient_ingest.data_files import DataFiles
-from tubeclient_ingest.history import SinkState
-from tubeclient_ingest.iceberg_table import IcebergTable, _catalog
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.spark_errors import LogError
+from tubeclient_ingest.commits.beginning import OvertakenRun, TableChanged, UnknownRows
+from tubeclient_ingest.commits.history import SinkState
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.data_files import DataFiles
+from tubeclient_ingest.tables.iceberg_table import IcebergTable, _catalog
+from tubeclient_ingest.tables.spark_errors import LogError
 
 KEY = PartitionKey(1, "clicks", 0)
 

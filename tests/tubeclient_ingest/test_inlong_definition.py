@@ -11,8 +11,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from tests.tubeclient.inlong_manager import KEY, USER, field, managing, stream
 from tubeclient.admin.inlong_manager import InlongManager
-from tubeclient_ingest.inlong_definition import PROPERTY, Change, change
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.settings.inlong_definition import PROPERTY, Change, change
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

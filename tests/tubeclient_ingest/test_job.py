@@ -24,13 +24,13 @@ from tests.waiting import wait_for
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_payload
-from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
-from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.commits.beginning import OvertakenRun, UnknownRows
+from tubeclient_ingest.commits.history import SinkState
+from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.one_table import OneTable
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest.rounds.one_table import OneTable
+from tubeclient_ingest.rounds.sink import Sink
 from tubeclient_ingest.run import Engine, Event, Reading, Round, Run
-from tubeclient_ingest.sink import Sink
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.offsets_store.s3_server import BUCKET, s3_process
 from tests.tubeclient_ingest.bench import Bench
-from tubeclient_ingest.table_by import COUNTS, REST
+from tubeclient_ingest.settings.table_by import COUNTS, REST
 
 pytestmark = pytest.mark.spark
 

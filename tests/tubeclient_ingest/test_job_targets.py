@@ -19,12 +19,12 @@ from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import KEYS, Bench, Seen
 from tests.tubeclient_ingest.lake import cut_history, each_commit
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest import group_table
-from tubeclient_ingest.beginning import OtherCluster, UnknownRows
+from tubeclient_ingest.commits.beginning import OtherCluster, UnknownRows
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.retrying import Retried
+from tubeclient_ingest.rounds import group_table
+from tubeclient_ingest.rounds.retrying import Retried
 from tubeclient_ingest.run import Round
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 
@@ -143,8 +143,8 @@ def test_a_name_that_is_given_to_another_table_while_the_job_runs(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks write to a folder. The other table gets all rows, as a new one."""
-    monkeypatch.setattr("tubeclient_ingest.log_table._ASK_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr("tubeclient_ingest.group_table.READ_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("tubeclient_ingest.tables.log_table._ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("tubeclient_ingest.rounds.group_table.READ_AGAIN_SECONDS", 0.0)
     name = f"given_{bench.folder.name}"
     bench.send(60)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey
-from tubeclient_ingest.history import SinkState
-from tubeclient_ingest.levels import after, end_of_round, ends_of, lowest, missed, taken
-from tubeclient_ingest.record import WITH_REST, Count, Move, Reached, SinkRecord
-from tubeclient_ingest.stream import GroupEnds, Stream
-from tubeclient_ingest.table_by import StreamId
+from tubeclient_ingest.commits.history import SinkState
+from tubeclient_ingest.commits.levels import after, end_of_round, ends_of, lowest, missed, taken
+from tubeclient_ingest.commits.record import WITH_REST, Count, Move, Reached, SinkRecord
+from tubeclient_ingest.commits.stream_ends import GroupEnds, Stream
+from tubeclient_ingest.settings.table_by import StreamId
 
 WHOLE = 30 * INDEX_ENTRY_BYTES
 A, B, C = (PartitionKey(1, "t", number) for number in range(3))

@@ -27,10 +27,10 @@ from tubeclient_cli.app import app
 from tubeclient_ingest import lineage
 from tubeclient_ingest.lineage import Lineage, open_client, reported
 from tubeclient_ingest.lineage_events import RunLineage, catalog_namespace, dataset_name
+from tubeclient_ingest.rounds.writing import Wrote
 from tubeclient_ingest.run import Ranges, Round
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.writing import Wrote
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.tables.table_detail import TableDetail
 
 KEYS = [PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000), PartitionKey(2, "views", 0)]
 COLUMNS = StructType([

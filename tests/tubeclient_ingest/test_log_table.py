@@ -15,13 +15,13 @@ from deltalake import DeltaTable
 
 from spark_source.offsets.offsets import Offsets
 from tests.offsets_store.s3_server import BUCKET, s3_process
-from tubeclient_ingest.beginning import TableChanged
-from tubeclient_ingest.data_files import DataFile, DataFiles
-from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.spark_errors import LogError
-from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.commits.beginning import TableChanged
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles
+from tubeclient_ingest.tables.log_table import LogTable
+from tubeclient_ingest.tables.spark_errors import LogError
+from tubeclient_ingest.tables.spark_table import SparkTable
+from tubeclient_ingest.tables.table_detail import TableDetail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

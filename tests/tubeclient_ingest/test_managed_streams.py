@@ -16,8 +16,8 @@ from tests.tubeclient_ingest.lake import killed_at
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.inlong import RecordGroup, encode_pack
-from tubeclient_ingest.stream import StreamsLeftBehind
-from tubeclient_ingest.stream_tables import StreamTables
+from tubeclient_ingest.commits.stream_ends import StreamsLeftBehind
+from tubeclient_ingest.rounds.stream_tables import StreamTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

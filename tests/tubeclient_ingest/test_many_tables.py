@@ -20,11 +20,11 @@ from tests.tubeclient_ingest.database import STORES, Database, Form
 from tests.tubeclient_ingest.lake import Killed, each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_attributes, encode_payload
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.commits.stream_ends import StreamsLeftBehind, ToRest
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.record import SinkRecord
 from tubeclient_ingest.run import Event
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.stream import StreamsLeftBehind, ToRest
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
-from tubeclient_ingest.newest import before_all, later, newest
+from tubeclient_ingest.rounds.newest import before_all, later, newest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

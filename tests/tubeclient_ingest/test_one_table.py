@@ -9,9 +9,9 @@ import pytest
 from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.test_group_table import KEY, SETTINGS, Bench, Writing, at, looks
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import TableChanged
-from tubeclient_ingest.group_table import GroupTable, Written
-from tubeclient_ingest.one_table import OneTable
+from tubeclient_ingest.commits.beginning import TableChanged
+from tubeclient_ingest.rounds.group_table import GroupTable, Written
+from tubeclient_ingest.rounds.one_table import OneTable
 
 __all__ = ["looks"]
 

@@ -20,14 +20,15 @@ from tests.tubeclient_ingest.bench import KEYS, Bench
 from tests.tubeclient_ingest.lake import KEY, Killed, cut_history, each_commit
 from tests.tubeclient_ingest.test_streams import Shop
 from tests.tubeclient_ingest.test_upserts import Change, Keyed
-from tubeclient_ingest import group_table, run
-from tubeclient_ingest.beginning import TableChanged, UnknownRows
-from tubeclient_ingest.data_files import DataFile
-from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.record import SinkRecord
+from tubeclient_ingest import run
+from tubeclient_ingest.commits.beginning import TableChanged, UnknownRows
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.commits.stream_ends import StreamsLeftBehind
+from tubeclient_ingest.rounds import group_table
 from tubeclient_ingest.run import Begins, Event
-from tubeclient_ingest.stream import StreamsLeftBehind
-from tubeclient_ingest.table_detail import GroupProperty
+from tubeclient_ingest.tables.data_files import DataFile
+from tubeclient_ingest.tables.log_table import LogTable
+from tubeclient_ingest.tables.table_detail import GroupProperty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from pyspark.sql import Row
 from spark_source.offsets.offsets import Offsets
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.record import Count, Reached, SinkRecord
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.commits.record import Count, Reached, SinkRecord
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 A, B = PartitionKey(1, "clicks", 0), PartitionKey(1, "clicks", 10_000)
 RECORD = SinkRecord("g", "run-1", Offsets({A: 280, B: 560}), 12, 30, ("10.0.0.1:8715",))

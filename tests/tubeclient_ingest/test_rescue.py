@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import error_text
-from tubeclient_ingest.retrying import Retried
-from tubeclient_ingest.target_columns import OtherColumns
+from tubeclient_ingest.rounds.retrying import Retried
+from tubeclient_ingest.tables.target_columns import OtherColumns
 
 pytestmark = pytest.mark.spark
 

@@ -23,9 +23,9 @@ from tests.tubeclient_ingest.test_managed_streams import ID, OF_SHOP, of
 from tests.tubeclient_ingest.test_streams import Shop
 from tubeclient.errors import TubeError
 from tubeclient.inlong import RecordGroup, encode_pack
-from tubeclient_ingest import definitions
-from tubeclient_ingest.beginning import UnknownRows
-from tubeclient_ingest.stream import StreamsLeftBehind
+from tubeclient_ingest.commits.beginning import UnknownRows
+from tubeclient_ingest.commits.stream_ends import StreamsLeftBehind
+from tubeclient_ingest.rounds import definitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,7 +190,7 @@ def test_no_offsets_of_before_a_reset_are_taken_for_those_of_after_it(
     shop.run(**some)
     if table_is == "behind at last":
         shop.spark.sql(restored).collect()
-    monkeypatch.setattr("tubeclient_ingest.group_table._SAY_AGAIN", timedelta(0))
+    monkeypatch.setattr("tubeclient_ingest.rounds.group_table._SAY_AGAIN", timedelta(0))
     if by == "a reset" and table_is != "ahead":
         # It lacks rows of before the reset, and nobody knows whether they are to come again. What the user says of
         # others does not count for it.
@@ -599,7 +599,7 @@ def test_a_removed_table_of_one_round_whose_refill_is_killed(shop: Shop) -> None
             raise Killed
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
+        patched.setattr("tubeclient_ingest.rounds.stream_tables._AT_ONCE", 1)
         with each_commit(fail), pytest.raises(Killed):
             shop.run(max_offsets_per_trigger=2)
     shop.run(max_offsets_per_trigger=2)

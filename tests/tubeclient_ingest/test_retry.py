@@ -13,13 +13,13 @@ from spark_source.typed.record_format import RecordFormat
 from tests.tubeclient_ingest.lake import Lake, killed_at
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import RecordSpec
-from tubeclient_ingest import retrying
-from tubeclient_ingest.bad_records import BAD_ID, BadRecords
-from tubeclient_ingest.history import BAD, RETRIED
+from tubeclient_ingest.commits.history import BAD, RETRIED
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.retrying import Retried, retry
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target_columns import OtherColumns
+from tubeclient_ingest.rounds import retrying
+from tubeclient_ingest.rounds.bad_records import BAD_ID, BadRecords
+from tubeclient_ingest.rounds.retrying import Retried, retry
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.target_columns import OtherColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

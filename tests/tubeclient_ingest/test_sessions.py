@@ -14,7 +14,7 @@ from spark_source.session_confs import session_confs
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient_ingest.job import IngestFailed
 from tubeclient_ingest.run import Engine
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.tables.spark_table import SparkTable
 
 pytestmark = pytest.mark.spark
 

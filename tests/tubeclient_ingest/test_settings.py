@@ -14,8 +14,8 @@ from spark_source.options.given import parse_options
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, of_environment
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.load_settings import IngestArguments, load_settings
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import IngestArguments, load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("b", "a"), "target": "/t"}

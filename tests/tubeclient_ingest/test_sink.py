@@ -14,12 +14,12 @@ from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.lake import cut_history
 from tests.waiting import wait_for
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import OvertakenRun, UnknownRows, trusted
-from tubeclient_ingest.history import SinkState, TakenOut
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import GroupProperty
-from tubeclient_ingest.target import SparkTable
+from tubeclient_ingest.commits.beginning import OvertakenRun, UnknownRows, trusted
+from tubeclient_ingest.commits.history import SinkState, TakenOut
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.spark_table import SparkTable
+from tubeclient_ingest.tables.table_detail import GroupProperty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

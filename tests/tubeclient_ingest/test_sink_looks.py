@@ -16,11 +16,11 @@ from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
-from tubeclient_ingest.beginning import OvertakenRun, UnknownRows
-from tubeclient_ingest.history import Commit, Harm, SinkState, TakenOut
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import GroupProperty, TableDetail
+from tubeclient_ingest.commits.beginning import OvertakenRun, UnknownRows
+from tubeclient_ingest.commits.history import Commit, Harm, SinkState, TakenOut
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.table_detail import GroupProperty, TableDetail
 
 KEY = PartitionKey(1, "clicks", 0)
 KEPT = 3
@@ -177,7 +177,7 @@ def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(
     quiet: int, emptied: int, tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr("tubeclient_ingest.sink.time.sleep", pauses.append)
+    monkeypatch.setattr("tubeclient_ingest.rounds.sink.time.sleep", pauses.append)
     table: Any = Restless(quiet, emptied)
     sink = Sink(table, "g")
     state = sink.read_state()

@@ -12,7 +12,7 @@ import typer
 from tubeclient.conditions import error_text
 from tubeclient.errors import DataLoss
 from tubeclient_cli.app import app
-from tubeclient_ingest.spark_errors import IngestFailed, explained, failure
+from tubeclient_ingest.tables.spark_errors import IngestFailed, explained, failure
 
 ROOT = Path(__file__).resolve().parents[2]
 BAD = "bad record in topic clicks, partition 1:clicks:0, message id 7, record 3: the text is not JSON"
@@ -105,6 +105,6 @@ def test_an_executor_without_a_package_is_told_with_what_to_do(text: str) -> Non
 def test_each_option_that_a_text_names_is_one_of_the_command() -> None:
     command: Any = typer.main.get_command(app)
     known = {option for parameter in command.commands["ingest"].params for option in parameter.opts}
-    for module in [*(ROOT / "tubeclient_ingest").glob("*.py"), *(ROOT / "tubeclient_cli" / "ingest").glob("*.py")]:
+    for module in [*(ROOT / "tubeclient_ingest").rglob("*.py"), *(ROOT / "tubeclient_cli" / "ingest").glob("*.py")]:
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", module.read_text(encoding="utf-8")))
         assert named <= known, module

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
 from tests.simulation.target import MemoryTarget, TargetLog
-from tubeclient_ingest.history import Commit, SinkState, committed
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.table_detail import GroupProperty
+from tubeclient_ingest.commits.history import Commit, SinkState, committed
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.table_detail import GroupProperty
 
 OLD = 3
 STEPS = (3, 1_000)
@@ -175,7 +175,7 @@ steps = st.lists(
 @given(steps)
 @example([("commit", 0), ("restore", 0), ("cut", 5), ("restore", 0)])
 def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str, int]]) -> None:
-    with patch("tubeclient_ingest.sink._HISTORY_STEPS", STEPS):
+    with patch("tubeclient_ingest.rounds.sink._HISTORY_STEPS", STEPS):
         world = World()
         for step, chosen in steps:
             if step in ("restore", "cut", "settle"):

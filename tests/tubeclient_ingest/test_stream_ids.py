@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.definitions import Definitions
-from tubeclient_ingest.group_settings import target_of
-from tubeclient_ingest.load_settings import load_settings
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.table_by import COUNTS, REST, StreamId
+from tubeclient_ingest.rounds.definitions import Definitions
+from tubeclient_ingest.settings.group_settings import target_of
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.settings.table_by import COUNTS, REST, StreamId
 
 NO_IDS = ["", "orders\n", "orders\r", "orders\u0085", "\norders", "a/b", "a b", "a'b", "é", "٣", "o\u0000", "a" * 201]
 HIDDEN = ["_delta_log", "_COUNTS", "_", ".", "..", ".orders"]

@@ -18,18 +18,18 @@ from tests.tubeclient_ingest.lake import Killed, each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.inlong import RecordGroup, encode_pack
 from tubeclient_ingest import run
-from tubeclient_ingest.group_settings import takes
-from tubeclient_ingest.history import SinkState
+from tubeclient_ingest.commits.history import SinkState
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.commits.stream_ends import LeftBehind, StreamsLeftBehind, ToRest
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.load_settings import load_settings
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.retrying import Retried
+from tubeclient_ingest.rounds.retrying import Retried
+from tubeclient_ingest.rounds.sink import Sink
 from tubeclient_ingest.run import Event, IngestSummary, Round
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.spark_errors import LogError
-from tubeclient_ingest.stream import LeftBehind, StreamsLeftBehind, ToRest
-from tubeclient_ingest.table_by import StreamId
+from tubeclient_ingest.settings.group_settings import takes
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.settings.table_by import StreamId
+from tubeclient_ingest.tables.spark_errors import LogError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,7 +145,7 @@ def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Sh
             raise Killed
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tubeclient_ingest.stream_tables._AT_ONCE", 1)
+        patched.setattr("tubeclient_ingest.rounds.stream_tables._AT_ONCE", 1)
         with each_commit(fail), pytest.raises(Killed):
             shop.run()
     shop.send("orders")

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.group_settings import defines, of_stream, takes, target_of
-from tubeclient_ingest.load_settings import load_settings
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.staging import Routing, Staged, columns_by_stream
-from tubeclient_ingest.table_by import COUNTS, REST, StreamId, TableBy
+from tubeclient_ingest.settings.group_settings import defines, of_stream, takes, target_of
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.settings.table_by import COUNTS, REST, StreamId, TableBy
+from tubeclient_ingest.tasks.staging import Routing, Staged, columns_by_stream
 
 TYPED = {"schema": "id BIGINT"}
 

@@ -13,11 +13,11 @@ from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.typed.format_settings import FormatSettings
-from tubeclient_ingest.delta_log import DeltaLog
-from tubeclient_ingest.log_table import LogTable
-from tubeclient_ingest.table_detail import create_in_log, detail_in_log, has_local_files
-from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.target_columns import columns_of
+from tubeclient_ingest.tables.delta_log import DeltaLog
+from tubeclient_ingest.tables.log_table import LogTable
+from tubeclient_ingest.tables.spark_table import SparkTable
+from tubeclient_ingest.tables.table_detail import create_in_log, detail_in_log, has_local_files
+from tubeclient_ingest.tables.target_columns import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
     for text in (str(place), f"file:{place}", f"{place}/"):
         table = SparkTable(delta_spark, text)
         found = table.detail()
-        monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda _: None)
+        monkeypatch.setattr("tubeclient_ingest.tables.spark_table.detail_in_log", lambda _: None)
         assert found == table.detail()
         monkeypatch.undo()
     assert (detail_in_log(DeltaLog(str(place), "")) is None) == (rule is not None)
@@ -85,7 +85,7 @@ def test_a_table_that_is_made_without_spark_is_that_of_spark(
     assert create_in_log(log, schema, partition_by, properties)
     assert not create_in_log(log, schema, partition_by, properties)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tubeclient_ingest.target.create_in_log", lambda *_: False)
+        patch.setattr("tubeclient_ingest.tables.spark_table.create_in_log", lambda *_: False)
         SparkTable(delta_spark, str(other)).create(schema, partition_by, (), properties)
 
     def made(folder: Path) -> dict[str, object]:
@@ -162,7 +162,7 @@ def test_a_path_that_may_mean_another_folder_to_spark_is_left_to_it(
 ) -> None:
     delta_spark.range(1).write.format("delta").save(str(tmp_path / "a"))
     asked: list[str] = []
-    monkeypatch.setattr("tubeclient_ingest.target.detail_in_log", lambda log: asked.append(log.uri))
+    monkeypatch.setattr("tubeclient_ingest.tables.spark_table.detail_in_log", lambda log: asked.append(log.uri))
     for place in (f"{tmp_path}/b/../a", f"/{tmp_path}/a", f"{tmp_path}/a"):
         with suppress(Exception):
             SparkTable(delta_spark, place).detail()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from tubeclient_ingest.table_detail import TableDetail
-from tubeclient_ingest.target_columns import OtherColumns, can_widen, check_columns, widenings
+from tubeclient_ingest.tables.table_detail import TableDetail
+from tubeclient_ingest.tables.target_columns import OtherColumns, can_widen, check_columns, widenings
 
 ROWS = StructType().add("id", LongType()).add("tubemq", StructType().add("topic", StringType()))
 

@@ -20,8 +20,8 @@ from tests.spark_source.typed.rows import source_rows
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import error_text
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.target import SparkTable
-from tubeclient_ingest.target_columns import TargetRules
+from tubeclient_ingest.tables.spark_table import SparkTable
+from tubeclient_ingest.tables.target_columns import TargetRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,9 +18,9 @@ from tests.tubeclient.records.protos import shop
 from tests.tubeclient_ingest.bench import Bench
 from tubeclient.conditions import error_text
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.retrying import Retried
-from tubeclient_ingest.sink import Sink
-from tubeclient_ingest.target_columns import OtherColumns
+from tubeclient_ingest.rounds.retrying import Retried
+from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.tables.target_columns import OtherColumns
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from tests.tubeclient_ingest.bench import KEYS, Bench
 from tests.tubeclient_ingest.lake import each_commit
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.payload import encode_attributes, encode_payload
+from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.record import SinkRecord
 
 pytestmark = pytest.mark.spark
 

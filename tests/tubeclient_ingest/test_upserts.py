@@ -24,13 +24,13 @@ from tests.tubeclient_ingest.lake import KEY, Lake, cut_history, killed_at
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import INDEX_ENTRY_BYTES
-from tubeclient_ingest import writing
-from tubeclient_ingest.beginning import OvertakenRun
+from tubeclient_ingest.commits.beginning import OvertakenRun
 from tubeclient_ingest.job import IngestFailed
-from tubeclient_ingest.retrying import Retried, retry
+from tubeclient_ingest.rounds import writing
+from tubeclient_ingest.rounds.retrying import Retried, retry
+from tubeclient_ingest.rounds.upserts import Upserts
 from tubeclient_ingest.run import Round
-from tubeclient_ingest.settings import IngestSettings
-from tubeclient_ingest.upserts import Upserts
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -48,7 +48,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(1800)]
 # Manager is asked each minute, and may take half of one: longer than a run lives here.
 COMMAND: Final = """
 from tubeclient.admin.inlong_manager import InlongManager
-from tubeclient_ingest import definitions
+from tubeclient_ingest.rounds import definitions
 definitions._ASK_AGAIN_SECONDS = 1.0
 InlongManager.__init__.__kwdefaults__["timeout_ms"] = 2_000
 from tubeclient_cli.app import main

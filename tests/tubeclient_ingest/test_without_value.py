@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from embedded_tubemq.storage.store import NewMessage
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed, each_commit
-from tubeclient_ingest.record import SinkRecord
-from tubeclient_ingest.retrying import Retried
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.retrying import Retried
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -58,9 +58,9 @@ def audit(
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.audit.verdicts import HOUR, judged
         from tubeclient_cli.common.tables import print_rows
-        from tubeclient_ingest.group_settings import is_glob, left_out, target_of
-        from tubeclient_ingest.load_settings import load_settings
-        from tubeclient_ingest.table_by import COUNTS, REST
+        from tubeclient_ingest.settings.group_settings import is_glob, left_out, target_of
+        from tubeclient_ingest.settings.load_settings import load_settings
+        from tubeclient_ingest.settings.table_by import COUNTS, REST
 
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)

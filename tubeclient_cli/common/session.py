@@ -60,7 +60,7 @@ def on_spark(
 
     After an error, unless `stop` is set, the file of Spark's output is left, and named; with `verbose` there is none.
     """
-    from tubeclient_ingest.spark_errors import failure, spark_errors
+    from tubeclient_ingest.tables.spark_errors import failure, spark_errors
 
     errors = spark_errors()
     say(STARTING_SPARK)

@@ -26,7 +26,7 @@ from tubeclient_cli.common.terminal import (
     print_stderr,
     stop_on_signals,
 )
-from tubeclient_ingest.settings import IngestSettings
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.output import Output
@@ -131,7 +131,7 @@ def ingest(
     with clear_errors("ingest"):
         with brought_by("spark"):
             from tubeclient_cli.ingest.output import Output, print_error
-            from tubeclient_ingest.load_settings import load_settings
+            from tubeclient_ingest.settings.load_settings import load_settings
 
         output = Output(as_json=as_json)
         try:
@@ -170,7 +170,7 @@ def _ingest(
         from tubeclient_ingest.job import Ingest
         from tubeclient_ingest.lineage import open_client
         from tubeclient_ingest.run import Engine
-        from tubeclient_ingest.spark_errors import explained
+        from tubeclient_ingest.tables.spark_errors import explained
 
     from offsets_store import OffsetsTableError
     from spark_source.options.given import parse_options

@@ -11,9 +11,9 @@ import typer
 from tubeclient.conditions import error_text
 from tubeclient.printable import counted
 from tubeclient_cli.common.terminal import one_line, print_json
+from tubeclient_ingest.commits.stream_ends import LeftBehind, ToRest
 from tubeclient_ingest.run import Begins, Event, IngestSummary, Reading, Round, SparkWrites
-from tubeclient_ingest.stream import LeftBehind, ToRest
-from tubeclient_ingest.table_by import REST
+from tubeclient_ingest.settings.table_by import REST
 
 _EVERY_SECONDS = 5.0
 """Rounds are often shorter, and people need no line for each."""

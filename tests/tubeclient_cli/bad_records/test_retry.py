@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tubeclient_cli.app import app
 from tubeclient_ingest.job import Ingest
-from tubeclient_ingest.retrying import Retried
+from tubeclient_ingest.rounds.retrying import Retried
 
 SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\n'
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tubeclient_cli.ingest.output import Output, summary_line
+from tubeclient_ingest.commits.stream_ends import LeftBehind
 from tubeclient_ingest.run import IngestSummary, Round
-from tubeclient_ingest.stream import LeftBehind
 
 
 def test_a_round_says_how_many_streams_stay_behind(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,283 @@
+"""The table of bad records: those of one or many jobs, in Delta. Rows are added, and never changed.
+
+A commit's bad records are written before it, with its number and its run. They count once the target has a commit of
+this number and this run. So each record is in exactly one of the two tables, whoever dies or loses a race in between.
+A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
+target's history, and is computed by whoever reads the table.
+
+A history ends, so now and then a run settles older numbers: it adds a row for each number and run that has rows, and
+whose commit the target has. What others add later for such numbers, who stood still or were overtaken, never counts.
+Rows of no commit are removed where that is easy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
+from spark_source.options.table_uris import text_in_sql
+from spark_source.read.schema import arrow_types, spark_schema
+from spark_source.typed.columns import ARRIVAL, BAD_REASON, UNREAD, VALUE
+from tubeclient.errors import ConfigurationError
+from tubeclient.printable import without_passwords
+from tubeclient_ingest.commits.history import BAD, RETRIED, UNDONE, SinkState, committed
+from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles
+from tubeclient_ingest.tables.formats import FilesTable, JobTable, files_of
+from tubeclient_ingest.tables.log_table import LogTable
+from tubeclient_ingest.tables.spark_table import SparkTable
+from tubeclient_ingest.tables.table_detail import TableDetail
+from tubeclient_ingest.tasks.staging import BadPlace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+BAD_ID: Final = "__badId"
+"""The column that names a row of the table, beside the source's columns of a record that is tried again."""
+_ID: Final = "id"
+"""The same column in the table."""
+_REASON: Final = "reason"
+_PLACE: Final = "place"
+"""The column of `ARRIVAL`'s place; null where the order of rows did not matter."""
+_MARK: Final = "retryOf"
+"""The column that is null in a bad record; in a mark it is the id of the record that was moved."""
+_SETTLEMENT: Final = f"{_ID} IS NULL AND {_MARK} IS NULL"
+"""SQL for a row that says of a number and a run that the target has their commit."""
+
+
+class BadRecords:
+    """The table, for one consumer group and one target; many may share it."""
+
+    def __init__(self, table: JobTable, consumer_group: str, *, has_value: bool = True) -> None:
+        """Without `has_value` the rows that are added lack the records' bytes."""
+        self._has_value = has_value
+        self._table = table
+        self._consumer_group = consumer_group
+        self._log: FilesTable | None = None
+        self._detail: TableDetail | None = None
+
+    def open(self, *, create: bool) -> None:
+        """Make the table if it is missing; without `create` that is a ConfigurationError."""
+        self._log, self._detail = None, self._table.detail()
+        if self._detail is None:
+            if not create:
+                raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
+            self._table.create(_table_schema())
+            self._detail = self._table.detail()
+
+    @property
+    def detail(self) -> TableDetail:
+        """What the table is, once `open` was called."""
+        assert self._detail is not None
+        return self._detail
+
+    def open_log(self, storage_options: Mapping[str, str]) -> str | None:
+        """Make ready for files that tasks write, or return why they cannot. `open` was called."""
+        detail = self.detail
+        missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
+        found = files_of(self._table, detail, storage_options)
+        if isinstance(found, str) or missing:
+            return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
+        self._log = found
+        return None
+
+    def place(self, record: SinkRecord, target: TableDetail) -> BadPlace:
+        """Where tasks write bad records for the target's commit `record`, which comes next."""
+        assert self._log is not None
+        place = self._log.place(_table_types())
+        return BadPlace(place, _written_for(record, target), self._has_value)
+
+    def add_files(self, files: Sequence[DataFile]) -> None:
+        """Add files that were written to such a place."""
+        assert self._log is not None
+        self._log.history(1)
+        self._log.commit(files)
+
+    def add(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        """Add the bad rows of parsed records, for the target's commit `record`, which comes next."""
+        from pyspark.sql import functions as F
+
+        there = {*parsed.columns} if self._has_value else {*parsed.columns} - {VALUE}
+        columns = [
+            F.col(field.name) if field.name in there else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in _source_schema()
+        ]
+        self._append(
+            parsed.where(F.col(BAD_REASON).isNotNull()).select(
+                *columns,
+                F.col(BAD_REASON).alias(_REASON),
+                F.current_timestamp().alias("time"),
+                F.uuid().alias(_ID),
+                F.col(UNREAD).alias(UNREAD),
+                (F.col(ARRIVAL)["place"] if ARRIVAL in parsed.columns else F.lit(None).cast("long")).alias(_PLACE),
+            ),
+            record,
+            target,
+        )
+
+    def add_marks(self, parsed: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        """Add marks for the good rows of records that were tried again, for the target's commit `record`, which comes
+        next."""
+        from pyspark.sql import functions as F
+
+        good = parsed.where(F.col(BAD_REASON).isNull())
+        self._append(good.select(F.col(BAD_ID).alias(_MARK), F.current_timestamp().alias("time")), record, target)
+
+    def with_states(self, state: SinkState) -> DataFrame:
+        """The group's bad records of the target, which says `state` of the group, with the column `state`."""
+        from pyspark.sql import functions as F
+
+        own = self._own(state.table_ids)
+        names, keys = [one for one in own.columns if one != _MARK], ["sequence", "runId"]
+        settled = own.where(_SETTLEMENT).select(*keys).distinct()
+        own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
+        count = F.expr(committed(state, settled.agg(F.max("sequence")).collect()[0][0] or 0))
+        marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
+        rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
+        found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
+        return rows.withColumn("state", found).select(*names, "state")
+
+    def to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
+        """The records to try again that are bad, of the topics that `options` read, with the source's columns, `BAD_ID`
+        and `ARRIVAL`. `reason` is a part of the reason; None chooses all."""
+        from pyspark.sql import functions as F
+
+        rows = self._bad(state, options, reason).where(~F.col(UNREAD) & F.col(VALUE).isNotNull())
+        columns = [name for name in spark_schema(options).names if name != BAD_REASON]
+        came = F.struct(F.col("sequence").alias("round"), F.coalesce(_PLACE, F.lit(-1)).alias("place"))
+        return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
+
+    def not_to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> tuple[int, int]:
+        """How many of the others there are: those whose messages the source could not read, and of the rest those whose
+        bytes were not kept."""
+        from pyspark.sql import functions as F
+
+        rows = self._bad(state, options, reason)
+        is_without_value = ~F.col(UNREAD) & F.col(VALUE).isNull()
+        counts = rows.agg(F.count_if(UNREAD), F.count_if(is_without_value)).collect()[0]
+        return counts[0], counts[1]
+
+    def _bad(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        rows = self.with_states(state).where((F.col("state") == BAD) & F.col("topic").isin(*options.topics))
+        return rows if reason is None else rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
+
+    def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
+        """The numbers behind the last one that is settled for which there are rows, with the runs that wrote them."""
+        from pyspark.sql import functions as F
+
+        if not state.table_ids:
+            return set()
+        if isinstance(self._log, LogTable) and not self._log.has_deletion_vectors:
+            ids = ", ".join(["'{}'"] * len(state.table_ids))
+            own = f'"consumerGroup" = \'{{}}\' AND "targetId" IN ({ids})'
+            settled = f'SELECT max("sequence") FROM log WHERE {own} AND "{_ID}" IS NULL AND "{_MARK}" IS NULL'  # noqa: S608
+            rows = self._log.query(
+                f'SELECT DISTINCT "sequence", "runId" FROM log WHERE {own} AND "sequence" > coalesce(({settled}), 0)',  # noqa: S608
+                *(self._consumer_group, *state.table_ids) * 2,
+            )
+            return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
+        own_rows = self._own(state.table_ids)
+        last = own_rows.where(_SETTLEMENT).agg(F.max("sequence")).collect()[0][0] or 0
+        found = own_rows.where(F.col("sequence") > last).select("sequence", "runId").distinct().collect()
+        return {(row.sequence, row.runId) for row in found}
+
+    def last_number(self, target: TableDetail) -> int:
+        """The highest number for which there are rows; 0 without any."""
+        from pyspark.sql import functions as F
+
+        return int(self._own((target.table_id,)).agg(F.max("sequence")).collect()[0][0] or 0)
+
+    def former(self, target: TableDetail) -> dict[str, int]:
+        """The ids of other tables for which there are rows, and which were where the target is, with the highest number
+        of each."""
+        from pyspark.sql import functions as F
+
+        rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
+        rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
+        return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
+
+    def settle(self, there: Collection[tuple[int, str]], target: TableDetail) -> None:
+        """Write down that the target has commits of these numbers by these runs."""
+        import pyarrow as pa
+
+        if not there:
+            return
+        own = {**_of_target(self._consumer_group, target), "time": datetime.now(UTC)}
+        each = [{**own, "sequence": number, "runId": run} for number, run in there]
+        rows = pa.Table.from_pylist(each, schema=_table_types())
+        if self._log is None:
+            assert isinstance(self._table, SparkTable)
+            self._table.append(self._table.frame(rows))
+            return
+        files = DataFiles(self._log.place(rows.schema))
+        files.add(rows)
+        self.add_files(files.close())
+
+    def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
+        """Remove the rows that these runs wrote for these numbers."""
+        which = " OR ".join(f"(sequence = {number} AND runId = {text_in_sql(run)})" for number, run in sorted(void))
+        if which:
+            self._table.delete(f"{self._of_group(table_ids)} AND ({which})")
+
+    def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
+        from pyspark.sql import functions as F
+
+        same = {name: F.lit(value) for name, value in _written_for(record, target).items()}
+        self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
+
+    def _own(self, table_ids: Sequence[str]) -> DataFrame:
+        return self._table.rows(self._of_group(table_ids))
+
+    def _of_group(self, table_ids: Sequence[str]) -> str:
+        """SQL for the group's rows, as Spark and pyiceberg read it."""
+        ids = ", ".join(map(text_in_sql, table_ids))
+        return f"consumerGroup = {text_in_sql(self._consumer_group)} AND targetId IN ({ids})"
+
+
+def _written_for(record: SinkRecord, target: TableDetail) -> dict[str, str | int]:
+    """What all rows of a commit have."""
+    return {**_of_target(record.consumer_group, target), "sequence": record.sequence, "runId": record.run_id}
+
+
+def _of_target(consumer_group: str, target: TableDetail) -> dict[str, str | int]:
+    """What all rows of a group and a target have."""
+    return {"consumerGroup": consumer_group, "target": _place(target), "targetId": target.table_id}
+
+
+def _place(target: TableDetail) -> str:
+    return without_passwords(target.location)
+
+
+@cache
+def _source_schema() -> StructType:
+    """Whatever columns the source may have, for a second try with another format."""
+    return spark_schema(RowOptions(payload="inlong", columns=ALL_ATTRIBUTES))
+
+
+@cache
+def _table_types() -> pa.Schema:
+    return arrow_types(_table_schema())
+
+
+@cache
+def _table_schema() -> StructType:
+    from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType, TimestampType
+
+    kinds = {
+        **dict.fromkeys(("consumerGroup", "target", "targetId", "runId", _MARK), StringType()),
+        "sequence": LongType(),
+        **{field.name: field.dataType for field in _source_schema()},
+        _REASON: StringType(),
+        "time": TimestampType(),
+        _ID: StringType(),
+        UNREAD: BooleanType(),
+        _PLACE: LongType(),
+    }
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])

@@ -1,0 +1,214 @@
+"""Which streams a job has, and what their records are: by files, by InLong's Manager, or by the events themselves.
+
+A table keeps the definition of Manager's that its rows were written by. So a Manager that is down stops no stream that
+has a table. Events are asked for columns that the table lacks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from spark_source.options.table_uris import quoted, type_in_sql
+from spark_source.typed.columns import CHANGE, LINEAGE
+from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
+from tubeclient.conditions import error_text
+from tubeclient.errors import ConfigurationError, TransportError
+from tubeclient.records.event_columns import changes_values, merged_columns
+from tubeclient_ingest.rounds.upserts import KEY
+from tubeclient_ingest.settings.group_settings import defines, fits, manager_of, of_stream, table_by_of
+from tubeclient_ingest.settings.ingest_settings import IngestSettings
+from tubeclient_ingest.settings.inlong_definition import PROPERTY, change
+from tubeclient_ingest.settings.table_by import PK_NAMES, REST, EventColumns, StreamId
+from tubeclient_ingest.tables.table_detail import TableDetail
+from tubeclient_ingest.tables.target_columns import can_widen, may_widen
+
+_log = logging.getLogger(__name__)
+
+_ASK_AGAIN_SECONDS: Final = 60.0
+
+
+class Definitions:
+    """Of one job."""
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+        self._manager = manager_of(settings)
+        self._known: dict[str, str] | None = None
+        """What Manager said last, by stream; None if it has not answered yet."""
+        self._why = ""
+        self._ask_at = 0.0
+        self._table_by = table_by_of(settings)
+        self._of_events: dict[str, dict[str, str]] = {}
+        """The columns that events said, by stream: Spark's types by the names."""
+        self._keys: dict[str, set[tuple[str, ...]]] = {}
+        """The keys that events said, by stream."""
+        self._written: dict[str, EventColumns] = {}
+        """What the table of a stream gets."""
+        self._widens: dict[StreamId, tuple[str, ...]] = {}
+        """Streams whose columns get wider types, with those that keep theirs, as they partition the table."""
+        self.waiting: set[StreamId] = set()
+        """Streams whose tables are gone, and are made anew once an event says their columns."""
+
+    def changed(self) -> bool:
+        """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
+
+        A Manager that does not answer says nothing else, nor does one that refuses what it answered before.
+        InlongManagerError if it refuses the first question, ConfigurationError if it has the group on another topic.
+        """
+        if self._manager is None or time.monotonic() < self._ask_at:
+            return False
+        self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
+        before = self._known
+        try:
+            if before is None:
+                self._check_topic(self._manager)
+            assert self._settings.inlong_group is not None
+            self._known = self._manager.streams(self._settings.inlong_group)
+        except (TransportError, InlongManagerError) as error:
+            if before is None and isinstance(error, InlongManagerError):
+                raise
+            self._why = error_text(error)
+            _log.warning("streams go on by the definitions that their tables keep: %s", self._why)
+        return self._known != before
+
+    def _check_topic(self, manager: InlongManager) -> None:
+        assert self._settings.inlong_group is not None
+        topic = manager.group(self._settings.inlong_group).topic
+        if topic not in self._settings.topics:
+            raise ConfigurationError(
+                f"InLong's Manager has group {self._settings.inlong_group} on the topic {topic}, and the job reads"
+                f" {', '.join(self._settings.topics)}; set topics to {topic}"
+            )
+
+    def defines(self, name: StreamId, *, before: bool = True) -> bool:
+        """Whether it is known what records of the stream are, and it may have a table; `before` holds as long as
+        Manager does not answer."""
+        twins = [one for one in self._known or () if one.lower() == name.lower()]
+        if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
+            return False
+        if self._table_by.reads_columns:
+            return name in self._of_events and (bool(self._keys.get(name)) or not self._table_by.reads_keys)
+        if self._manager is None:
+            return defines(self._settings, name)
+        return before if self._known is None else name in self._known
+
+    def learn(self, name: StreamId, texts: Iterable[str]) -> bool:
+        """Take what events say of a stream's columns, as TableBy has it. Returns whether that defines the stream, or
+        gives its table more columns, as it did not before."""
+        before, written, was_defined = self._of_events.get(name, {}), self._written.get(name), self.defines(name)
+        events = [EventColumns(*json.loads(one)) for one in texts]
+        if found := merged_columns([before, *(one.types for one in events)]):
+            self._of_events[name] = found
+        keys = {tuple(one.key) for one in events if one.key is not None}
+        if keys != {()} or written is not None or self._keys.get(name):  # else its rows are for the rest
+            self._keys.setdefault(name, set()).update(keys)
+        if written is None:
+            return self.defines(name) and not was_defined
+        key = written.key or ()
+        if any(_unordered(one) != _unordered(key) for one in keys):
+            return True
+        if name in self._widens and self._wider(name, written.types, found, key) != written.types:
+            return True
+        if any(changes_values(kind, found.get(one, kind)) for one, kind in written.types.items()):
+            return True
+        more = sorted(found.keys() - written.types.keys())
+        if more and not self._settings.evolve and found != before:
+            _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
+        return bool(more) and self._settings.evolve
+
+    def stored(self, table: Callable[[], TableDetail | None]) -> str | None:
+        """What a stream's table keeps of its definition; None without one."""
+        if not (self._table_by.reads_columns or self._manager is not None):
+            return None
+        detail = table()
+        if detail is None or self._manager is not None:
+            return None if detail is None else detail.properties.get(PROPERTY)
+        own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
+        key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
+        widens = self._settings.evolve and may_widen(detail)
+        fixed = [*detail.partition_by] if widens else None
+        return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, fixed])
+
+    def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
+        """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
+        ConfigurationError if the stream's new records do not mean what its old ones did."""
+        if self._table_by.reads_columns and name != REST:
+            return self._of_columns(name, stored)
+        if self._manager is None or name == REST:
+            return of_stream(self._settings, name)
+        new = None if self._known is None else self._known.get(name)
+        if new is None and stored is None:
+            why = self._why or f"InLong's Manager has no stream {name}"
+            raise ConfigurationError(f"nobody says what its records are: {why}")
+        if new is not None and stored is not None and (other := change(stored, new).other) is not None:
+            raise ConfigurationError(
+                f"its definition in InLong's Manager changed: {other}. To go on with the new one, take the property"
+                f" {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or name another target"
+            )
+        return of_stream(self._settings, name, stored if new is None else new)
+
+    def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
+        columns, own_key, fixed = ({}, (), None) if stored is None else json.loads(stored)
+        self._written.pop(name, None)  # until it is right, no event changes it
+        events = self._of_events.get(name, {})
+        if not columns or self._settings.evolve:
+            columns = {**events, **columns}
+        if not columns:
+            self.waiting.add(name)
+            raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
+        key = self._key_of(name, tuple(own_key)) if self._table_by.reads_keys else self._settings.key
+        self._widens.pop(name, None)
+        if fixed is not None:
+            self._widens[name] = tuple(fixed)
+            columns = self._wider(name, columns, events, key)
+        for one, kind in columns.items():
+            if changes_values(kind, wanted := events.get(one, kind)):
+                raise ConfigurationError(
+                    f"events have {wanted} in {one}, which is {kind} in the table: there some values would be others."
+                    f" Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a schema"
+                )
+        self._written[name] = EventColumns(columns, key)
+        ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
+        return of_stream(self._settings, name, schema=ddl, key=key)
+
+    def _wider(
+        self, name: StreamId, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]
+    ) -> dict[str, str]:
+        """A table's columns, of types that also have the values of events where Delta can widen them."""
+        dotted = [one for one in columns if "." in one]  # Delta would take it for a field
+        fixed = _unordered((*key, *self._settings.partition_by, *self._widens[name], *dotted))
+        merged = merged_columns([{one: kind.upper() for one, kind in columns.items()}, events])
+        return {
+            one: merged[one] if one.lower() not in fixed and can_widen(kind, merged[one]) else kind
+            for one, kind in columns.items()
+        }
+
+    def _key_of(self, name: StreamId, stored: tuple[str, ...]) -> tuple[str, ...]:
+        """The key of a stream whose table has the key `stored`. ConfigurationError: nobody says it, or events say
+        another one."""
+        keys = sorted(self._keys.get(name, ()))
+        key = stored or (keys[-1] if keys else ())
+        if not key:
+            self.waiting.add(name)
+            raise ConfigurationError(f"nobody says what its key is: no event of {name} came yet with {PK_NAMES}")
+        for other in keys:
+            if _unordered(other) != _unordered(key):
+                found = f"the {PK_NAMES} {', '.join(other)}" if other else f"no {PK_NAMES}"
+                advice = (
+                    "Rows since the last round are not written. Write those before the change with --until, once. Then"
+                    " load a new copy of the table, by a job with another target and consumer group whose"
+                    " starting-offsets are where the copy begins"
+                    if stored
+                    else f"Leave it out with --stream '!{name}', and write it by another job, with another target and"
+                    " consumer group, whose --key names its columns"
+                )
+                raise ConfigurationError(f"{', '.join(key)} names its rows, and events have {found}. {advice}")
+        return key
+
+
+def _unordered(key: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(str.lower, key))

@@ -1,0 +1,1 @@
+"""What tasks do of a round: they read its ranges, make rows, and write files."""
