@@ -6,17 +6,17 @@ an expression of Spark's would end the job or give null. A column that is taken 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.typed.columns import CHANGE
-from spark_source.typed.selection import ROW, Output, Selection, Sql, in_utc
+from spark_source.typed.selection import ROW, Flags, Output, Selection, Sql, in_utc
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.decoder import Decoded, Decoder
 
@@ -129,10 +129,15 @@ class Selecting:
                 for row in failed:
                     texts[row] = texts[row] or f"{one.name} cannot be computed from {', '.join(one.needs) or 'it'}"
             reasons = pa.array(texts, pa.string())
-        for name, array in values.items():
-            if (far := _is_far(array)).any():
-                reason = pa.scalar(f"{name} is a date outside the years 1 to 9999")
-                reasons = pc.coalesce(reasons, pc.if_else(pa.array(far), reason, pa.scalar(None, pa.string())))
+        faults = [(f"{one} is a date outside the years 1 to 9999", _where(values[one], _is_far)) for one in values]
+        if (zone := self._time_zone) != "UTC":
+            reason = f"DuckDB and this Python have different data of {zone} for the time in"
+            times = {**{one: columns[one] for one in needed}, **values}
+            faults += [(f"{reason} {one}", _where(array, self._sql.differs)) for one, array in times.items()]
+        for reason, is_bad in faults:
+            if is_bad.any():
+                of_bad = pc.if_else(pa.array(is_bad), pa.scalar(reason), pa.scalar(None, pa.string()))
+                reasons = pc.coalesce(reasons, of_bad)
         return values, reasons
 
     def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
@@ -154,25 +159,30 @@ class Selecting:
         return pa.concat_arrays([before, after]), [*failed, *failed_after]
 
 
-def _is_far(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """In which rows there is a day or a time that Python's clocks do not show, on any level."""
-    kind, far = array.type, np.zeros(len(array), bool)
+def _is_far(array: pa.Array) -> Flags:
+    """Which of some days or times Python's clocks do not show."""
+    numbers = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+    first, last = (pa.scalar(one).cast(array.type).cast(numbers.type) for one in (datetime.min, datetime.max))
+    outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
+    return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
+
+
+def _where(array: pa.Array, is_wrong: Callable[[pa.Array], Flags]) -> Flags:
+    """In which rows there are days or times, on any level, of which `is_wrong` is true."""
+    kind, found = array.type, np.zeros(len(array), bool)
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
-        numbers = array.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-        first, last = (pa.scalar(one).cast(kind).cast(numbers.type) for one in (datetime.min, datetime.max))
-        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
-        return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
+        return is_wrong(array)
     if pa.types.is_struct(kind):
         for part in array.flatten():
-            far |= _is_far(part)
+            found |= _where(part, is_wrong)
     elif pa.types.is_list(kind) or pa.types.is_map(kind):
         items = array
         if pa.types.is_map(kind):
             pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
             items = pa.ListArray.from_arrays(array.offsets, pairs, mask=pc.is_null(array))
         rows = pc.list_parent_indices(items).to_numpy()
-        far[rows[_is_far(pc.list_flatten(items))]] = True
-    return far
+        found[rows[_where(pc.list_flatten(items), is_wrong)]] = True
+    return found
 
 
 def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
@@ -17,8 +21,12 @@ from tubeclient.records.spec import simple_name
 
 if TYPE_CHECKING:
     import duckdb
+    from duckdb.sqltypes import DuckDBPyType
 
-__all__ = ["ROW", "Output", "Selection", "Sql", "in_utc"]
+__all__ = ["ROW", "Flags", "Output", "Selection", "Sql", "in_utc"]
+
+Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+"""One for each row."""
 
 _RECORD: Final = "record"
 """The table that expressions are about."""
@@ -31,6 +39,17 @@ _PLAIN: Final = (
     *("BETWEEN", "LAMBDA", "COLLATE"),
 )
 """Expressions of one record whose columns are named, by DuckDB's names."""
+
+
+_TYPES: Final = (
+    *("boolean", "tinyint", "smallint", "integer", "bigint", "float", "double", "decimal", "varchar", "uuid", "blob"),
+    *("date", "timestamp", "timestamp with time zone"),
+)
+"""By DuckDB's names, without those of parts."""
+
+
+_CLOCKS: Final = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+"""Functions of SQL that have no brackets."""
 
 
 class Output(NamedTuple):
@@ -149,7 +168,11 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
         function = part["function_name"] if part.get("class") == "FUNCTION" else ""
         if function and part["schema"] and not within:
             raise ConfigurationError(f"select has {part['schema']}.{function}(); write {function}({part['schema']})")
-        for kind, definition in sql.functions(function):
+        if function and not sql.functions(function):  # as an alias that DuckDB's parser knows, of what gives many
+            raise ConfigurationError(f"select has {function}(), which is none of DuckDB's functions")
+        for kind, definition, changes in sql.functions(function):
+            if changes:
+                raise _changing(f"{function}()")
             if kind not in ("scalar", "macro") and (kind != "table" or function == "unnest"):
                 raise ConfigurationError(f"select has {function}(), which is of many records or gives many")
             if kind == "macro" and function not in within:  # in its words there may be the like
@@ -157,6 +180,8 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
                 yield from _needed(tree, {}, sql, (*within, function))
         if part.get("class") == "COLUMN_REF":
             path = [*map(str.lower, part["column_names"])]
+            if path[0] in _CLOCKS and path[0] not in names:
+                raise _changing(path[0])
             if path == [_RECORD] and _RECORD not in names:
                 raise ConfigurationError("select names a whole record; name its columns")
             yield from (names[one] for one in path[: 1 + (path[0] == _RECORD)] if one in names)
@@ -164,25 +189,39 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
         yield from _needed(one, names, sql, within)
 
 
+def _changing(what: str) -> ConfigurationError:
+    """A record may be read once more, and would be another one, or bad and good."""
+    return ConfigurationError(f"select has {what}, whose value is another one at each look")
+
+
 def _type_of(sql: Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
     """The type of a computed column, tried on `rows`. ConfigurationError: there is no such, or no table has it."""
     try:
         none = rows.slice(0, 0)
         kind, found = sql.type_of(expression, none), sql.columns([expression], none)[0].type
-        with suppress(sql.error):
+        with suppress(*sql.error):
             sql.columns([expression], rows)
-    except (sql.error, pa.ArrowException, ValueError) as error:  # the latter two of types that pyarrow lacks
+    except (*sql.error, pa.ArrowException, ValueError) as error:  # the latter two of types that pyarrow lacks
         raise ConfigurationError(f"select cannot compute {name}: {str(error).splitlines()[0]}") from None
     except AssertionError:
         raise ConfigurationError(f"select computes {name} of many records; write an expression of one") from None
     found = in_utc(found)
     try:
         simple_name(found)
+        if _is_plain(kind):
+            return found
     except ConfigurationError:
-        kind = f"{kind}, a type that tables do not have"
-    if "HUGEINT" in kind or "tables" in kind:  # Arrow shows the former as a DECIMAL, which lacks its greatest values
-        raise ConfigurationError(f"{name} of select is {kind}; write CAST({expression} AS TYPE)")
-    return found
+        pass
+    raise ConfigurationError(
+        f"{name} of select is {kind}, a type that tables do not have; write CAST({expression} AS TYPE)"
+    )
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether Arrow shows a type as what it is. HUGEINT would be a DECIMAL, which lacks its greatest values."""
+    if kind.id in ("struct", "list", "map"):
+        return all(_is_plain(part) for _, part in kind.children)
+    return kind.id in _TYPES
 
 
 def in_utc(kind: pa.DataType) -> pa.DataType:
@@ -195,6 +234,21 @@ def in_utc(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(in_utc(kind.value_type))
     return pa.map_(in_utc(kind.key_type), in_utc(kind.item_type)) if pa.types.is_map(kind) else kind
+
+
+_1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SLOT_S: Final = 900
+"""Clocks are changed where a slot ends."""
+_FIRST_SLOT: Final = int((datetime(1, 1, 3, tzinfo=UTC) - _1970).total_seconds()) // _SLOT_S
+_LAST_SLOT: Final = int((datetime(9999, 12, 29, tzinfo=UTC) - _1970).total_seconds()) // _SLOT_S
+
+
+_FUNCTIONS: Final = """
+    SELECT DISTINCT function_type, macro_definition, coalesce(
+        stability = 'VOLATILE' AND function_name <> 'error'
+        OR stability = 'CONSISTENT_WITHIN_QUERY' AND (len(parameters) = 0 OR function_name = 'age'),
+        false
+    ) FROM duckdb_functions() WHERE function_name = ?"""
 
 
 @cache
@@ -213,19 +267,25 @@ class Sql:
     def __init__(self, time_zone: str) -> None:
         self._session = _database().cursor()
         self._session.execute(f"SET TimeZone = '{time_zone}'")
+        self._zone = ZoneInfo(time_zone)
+        self._differs: dict[int, bool] = {}
+        """As `differs`, by the slots since 1970 that times were in."""
 
     @property
-    def error(self) -> type[Exception]:
-        """Of SQL that does not fit, or of a value."""
+    def error(self) -> tuple[type[Exception], ...]:
+        """Of SQL that does not fit, or of a value. DuckDB's messages may have half a letter of one, which its binding
+        cannot read."""
         import duckdb
 
-        return duckdb.Error
+        return duckdb.Error, UnicodeDecodeError
 
     @cache  # noqa: B019 - a session lives as long as a selection is read
-    def functions(self, name: str) -> list[tuple[str, str]]:
-        """What DuckDB has by this name: scalar, macro, aggregate or others; and a macro's definition."""
-        sql = "SELECT DISTINCT function_type, macro_definition FROM duckdb_functions() WHERE function_name = ?"
-        found: list[tuple[str, str]] = self._session.execute(sql, [name.lower()]).fetchall() if name else []
+    def functions(self, name: str) -> list[tuple[str, str, bool]]:
+        """What DuckDB has by this name: scalar, macro, aggregate or others; a macro's definition; and whether its value
+        is another one at each look, as of a clock."""
+        found: list[tuple[str, str, bool]] = (
+            self._session.execute(_FUNCTIONS, [name.lower()]).fetchall() if name else []
+        )
         return found
 
     def tree(self, sql: str) -> dict[str, Any]:
@@ -237,10 +297,10 @@ class Sql:
         """The text of what `tree` gives."""
         return str(self._value("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree)))
 
-    def type_of(self, expression: str, rows: pa.Table) -> str:
-        """DuckDB's name of an expression's type."""
+    def type_of(self, expression: str, rows: pa.Table) -> DuckDBPyType:
+        """DuckDB's type of an expression."""
         self._session.register(_RECORD, rows)
-        return str(self._session.sql(f"SELECT {expression} FROM {_RECORD}").types[0])  # noqa: S608
+        return self._session.sql(f"SELECT {expression} FROM {_RECORD}").types[0]  # noqa: S608
 
     def columns(self, expressions: Sequence[str], rows: pa.Table) -> list[pa.Array]:
         """The values of expressions in these rows."""
@@ -250,6 +310,26 @@ class Sql:
         *columns, numbers = [one.combine_chunks() for one in found.columns]
         assert numbers.equals(rows.column(ROW).combine_chunks()), "values are not in the order of their records"
         return columns
+
+    def differs(self, times: pa.Array) -> Flags:
+        """At which times DuckDB's data of the zone has another offset than Python's, by which records are read. Never
+        for what is no TIMESTAMP."""
+        if not pa.types.is_timestamp(times.type) or times.type.tz is None:
+            return np.zeros(len(times), bool)
+        micros = pc.fill_null(times.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 0).to_numpy()
+        found = np.clip(micros // (_SLOT_S * 1_000_000), _FIRST_SLOT, _LAST_SLOT)
+        slots, which = np.unique(found, return_inverse=True)
+        if new := [slot for slot in slots.tolist() if slot not in self._differs]:
+            seconds = [slot * _SLOT_S + end for slot in new for end in (0, _SLOT_S - 1)]
+            sql = "SELECT epoch(timezone(current_setting('TimeZone'), to_timestamp(s)))::BIGINT - s FROM moments"
+            self._session.register("moments", pa.table({"s": pa.array(seconds, pa.int64())}))
+            theirs = [row[0] for row in self._session.execute(sql).fetchall()]
+            moments = ((_1970 + timedelta(seconds=one)).astimezone(self._zone) for one in seconds)
+            ours = [(one.utcoffset() or timedelta(0)).total_seconds() for one in moments]
+            ends = [our != their for our, their in zip(ours, theirs, strict=True)]
+            self._differs.update(zip(new, map(any, zip(ends[::2], ends[1::2], strict=True)), strict=True))
+        is_other = np.array([self._differs[slot] for slot in slots.tolist()], bool)[which]
+        return np.asarray(is_other & pc.is_valid(times).to_numpy(zero_copy_only=False), bool)
 
     def _value(self, sql: str, text: str) -> Any:
         return self._session.execute(sql, [text]).fetchall()[0][0]

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from tubeclient_ingest.commits.history import Commit, SinkState, committed, state_of
 from tubeclient_ingest.commits.record import SinkRecord
+from tubeclient_ingest.rounds.bad_records import Attempt
 from tubeclient_ingest.settings.table_by import COUNTS, REST
 from tubeclient_ingest.tables.data_files import DataFile
 from tubeclient_ingest.tables.table_detail import TableDetail
@@ -277,24 +278,32 @@ class BadRow:
     run_id: str
     table: str
 
+    @property
+    def attempt(self) -> Attempt:
+        return Attempt(self.table, self.sequence, self.run_id)
+
 
 class BadLog:
     """The table of bad records that all drivers share."""
 
     def __init__(self) -> None:
         self.rows: list[BadRow] = []
-        self.settled: set[tuple[int, str]] = set()
-        """Numbers and runs whose commits the target has, by what runs wrote down."""
+        self.settled: set[Attempt] = set()
+        """Those whose commits their tables have, by what runs wrote down."""
+
+    def last_settled(self, name: str) -> int:
+        return max((one.number for one in self.settled if one.target_id == name), default=0)
 
     def counting(self, state: SinkState, name: str) -> list[Row]:
         """The rows of commits that the target of this name has, by the product's own SQL."""
         with sqlite3.connect(":memory:") as table:
             table.execute("CREATE TABLE bad (number, sequence, runId, isSettled)")
-            settled = max((number for number, _ in self.settled), default=0)
             own = [(n, one.sequence, one.run_id) for n, one in enumerate(self.rows) if one.table == name]
-            rows = [(*one, (one[1:]) in self.settled) for one in own]
+            some = {(number, run) for _, number, run in own if number > self.last_settled(name)}
+            there = {one for one in some if state.run_of.get(*one) == one[1]}
+            rows = [(*one, (name, *one[1:]) in self.settled) for one in own]
             table.executemany("INSERT INTO bad VALUES (?, ?, ?, ?)", rows)
-            found = table.execute(f"SELECT number FROM bad WHERE {committed(state, settled)}").fetchall()
+            found = table.execute(f"SELECT number FROM bad WHERE {committed(state, there)}").fetchall()
         table.close()
         return [self.rows[number].row for (number,) in found]
 
@@ -323,22 +332,22 @@ class MemoryBadRecords:
         self._table.rows += rows
         self._pause("added")
 
-    def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
+    def unsettled(self, table_ids: Collection[str]) -> set[Attempt]:
         self._pause("unsettled")
-        own = [one for one in self._table.rows if one.table in state.table_ids]
-        settled = max((number for number, _ in self._table.settled), default=0)
-        return {(one.sequence, one.run_id) for one in own if one.sequence > settled}
+        own = [one for one in self._table.rows if one.table in table_ids]
+        return {one.attempt for one in own if one.sequence > self._table.last_settled(one.table)}
 
-    def settle(self, there: Collection[tuple[int, str]], target: TableDetail) -> None:
+    def last_settled(self, table_ids: Collection[str]) -> dict[str, int]:
+        return {one: self._table.last_settled(one) for one in table_ids}
+
+    def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
         self._pause("settle")
         self._table.settled |= set(there)
         self._pause("settled")
 
-    def remove(self, void: Collection[tuple[int, str]], table_ids: Collection[str]) -> None:
+    def remove(self, void: Collection[Attempt]) -> None:
         self._pause("remove")
-        self._table.rows = [
-            one for one in self._table.rows if one.table not in table_ids or (one.sequence, one.run_id) not in void
-        ]
+        self._table.rows = [one for one in self._table.rows if one.attempt not in void]
         self._pause("removed")
 
 

@@ -10,19 +10,20 @@ import pytest
 from deltalake import DeltaTable
 
 from embedded_tubemq.storage.store import NewMessage
+from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.bench import Bench
 from tests.tubeclient_ingest.lake import Killed, Lake, cut_history, killed_at, wrong
 from tubeclient_ingest.commits.beginning import OvertakenRun
 from tubeclient_ingest.commits.history import RETRIED, UNDONE
 from tubeclient_ingest.commits.record import SinkRecord
-from tubeclient_ingest.rounds.bad_records import BadRecords
+from tubeclient_ingest.rounds.bad_records import Attempt, BadRecords
 from tubeclient_ingest.rounds.retrying import Retried, bad_records, retry
 from tubeclient_ingest.rounds.sink import Sink
 from tubeclient_ingest.rounds.writing import TooManyBadRecords
 from tubeclient_ingest.tables.spark_table import SparkTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -179,6 +180,71 @@ def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
     killed_at(BadRecords, "add", after=True, run=lambda: run.write(lake, 6))
     lake.run(6)
     assert len(lake.bad()) == 2
+
+
+@pytest.mark.parametrize("retried", [False, True])
+def test_a_target_that_is_put_back_from_a_copy_of_before_what_is_settled_has_each_record_once(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, retried: bool
+) -> None:
+    monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
+    lake.run(6)
+    shutil.copytree(lake.target, tmp_path / "copy")
+    run = lake.run(6, 6, 6)
+    run.writer.settle(run.writer.sink.read_state())
+    shutil.rmtree(lake.target)
+    shutil.move(tmp_path / "copy", lake.target)
+    lake.spark.catalog.refreshByPath(str(lake.target))
+    if retried:
+        lake.bad_by = (2,)
+        assert retry(lake.start().writer, None).moved == 1
+    lake.bad_by = (3,)
+    lake.run(12, 1, 1, 1)
+    assert lake.bad() == [0, *([] if retried else [3]), 6, 9, 12, 15, 18]
+    assert lake.repeated_or_missing(21) == {}
+
+
+def test_rows_that_come_late_while_a_retry_looks_do_not_count(lake: Lake) -> None:
+    lake.run(6)
+    late = lake.start()
+    add, with_states = BadRecords.add, BadRecords.with_states
+    found: list[int] = []
+
+    def stands_still(table: BadRecords, *given: Any) -> None:
+        def after_it(other: BadRecords, *looked: Any) -> DataFrame:
+            add(table, *given)
+            return with_states(other, *looked)
+
+        patched.undo()
+        lake.bad_by = (5,)
+        run = lake.run(6, 1, 1)
+        patched.setattr(BadRecords, "with_states", after_it)
+        found.extend(int(row.value) for row in bad_records(run.writer).where("state = 'bad'").collect())
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BadRecords, "add", stands_still)
+        with pytest.raises(Killed):
+            late.write(lake, 6)
+    assert len(lake.rows_of_bad()) == 5
+    assert sorted(found) == [0, 3, 10]
+
+
+def test_what_is_settled_of_a_table_says_nothing_of_the_one_that_it_was(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
+    writer = lake.run(6, 6, 6).writer
+    writer.settle(writer.sink.read_state())
+    table = writer.bad_records
+    assert table is not None
+    former = writer.detail._replace(table_id="former")
+    table.add(writer.record_format.parse(lake.records(0, 1)), SinkRecord("g", "r", Offsets({}), 2), former)
+    ids = (lake.target_id(), "former")
+    assert table.last_settled(ids) == {ids[0]: 3, "former": 0}
+    assert table.unsettled(ids) == {Attempt("former", 2, "r")}
+    table.settle({Attempt("former", 2, "r")}, writer.detail)
+    assert table.unsettled(ids) == set()
 
 
 def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:

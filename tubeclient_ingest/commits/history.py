@@ -313,31 +313,15 @@ UNDONE: Final = "undone"
 reads the record again, or has."""
 
 
-def committed(state: SinkState, settled: int) -> str:
-    """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit.
-    `isSettled` says of a row whether a run has seen that, and wrote it down, as all have up to the number `settled`.
-
-    What the history no longer has after that is there, unless the table says that RESTORE took it out.
-    """
+def committed(state: SinkState, there: Collection[tuple[int, str]]) -> str:
+    """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit:
+    one of these numbers and runs, or one that is settled (`isSettled`), and RESTORE did not take it out."""
     record = state.record
     committed_numbers = record.committed_numbers if record is not None else ()
     if record is None and not state.is_whole:
         committed_numbers = not_undone(state.undone_numbers, state.sequence)
     within = " OR ".join(f"`sequence` BETWEEN {first} AND {last}" for first, last in committed_numbers)
-    runs: list[tuple[int, int, str]] = []
-    for number in sorted(state.run_of):
-        if runs and runs[-1][1] == number - 1 and runs[-1][2] == state.run_of[number]:
-            runs[-1] = (runs[-1][0], number, runs[-1][2])
-        else:
-            runs.append((number, number, state.run_of[number]))
-
-    def by(sign: str) -> str:
-        """Rows of numbers in the history whose run is, or is not, the commit's."""
-        found = (
-            f"(`sequence` BETWEEN {first} AND {last} AND `runId` {sign} {text_in_sql(of)})" for first, last, of in runs
-        )
-        return " OR ".join(found) or "false"
-
-    # The history knows better: a table that was put back from a copy has numbers again.
-    is_there = f"`sequence` > {settled} OR `isSettled` OR {by('=')}"
-    return f"(({within or 'false'}) AND NOT ({by('<>')}) AND ({is_there}))"
+    # A list, as Spark's parser takes no expression of thousands of parts in one another.
+    runs = ", ".join(text_in_sql(f"{number} {run}") for number, run in sorted(there))
+    is_there = f"CAST(`sequence` AS STRING) || ' ' || `runId` IN ({runs})" if there else "false"
+    return f"(({within or 'false'}) AND (`isSettled` OR {is_there}))"

@@ -7,6 +7,7 @@ target's history, and is computed by whoever reads the table.
 
 A history ends, so now and then a run settles older numbers: it adds a row for each number and run that has rows, and
 whose commit the target has. What others add later for such numbers, who stood still or were overtaken, never counts.
+The next number is above all that are settled, also if the target was put back from a copy.
 Rows of no commit are removed where that is easy.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions, SourceOptions
 from spark_source.options.table_uris import text_in_sql
@@ -46,8 +47,16 @@ _PLACE: Final = "place"
 """The column of `ARRIVAL`'s place; null where the order of rows did not matter."""
 _MARK: Final = "retryOf"
 """The column that is null in a bad record; in a mark it is the id of the record that was moved."""
-_SETTLEMENT: Final = f"{_ID} IS NULL AND {_MARK} IS NULL"
-"""SQL for a row that says of a number and a run that the target has their commit."""
+_SETTLEMENT: Final = f"`{_ID}` IS NULL AND `{_MARK}` IS NULL"
+"""SQL for a row that says of an attempt that the target has its commit."""
+
+
+class Attempt(NamedTuple):
+    """To commit to a target: what rows were written for."""
+
+    target_id: str
+    number: int
+    run_id: str
 
 
 class BadRecords:
@@ -128,65 +137,77 @@ class BadRecords:
         good = parsed.where(F.col(BAD_REASON).isNull())
         self._append(good.select(F.col(BAD_ID).alias(_MARK), F.current_timestamp().alias("time")), record, target)
 
-    def with_states(self, state: SinkState) -> DataFrame:
-        """The group's bad records of the target, which says `state` of the group, with the column `state`."""
+    def with_states(self, state: SinkState, there: Collection[Attempt]) -> DataFrame:
+        """The group's bad records of the target, which says `state` of the group, with the column `state`. `there` are
+        the attempts whose commits the target has, of those that are not settled."""
         from pyspark.sql import functions as F
 
         own = self._own(state.table_ids)
         names, keys = [one for one in own.columns if one != _MARK], ["sequence", "runId"]
         settled = own.where(_SETTLEMENT).select(*keys).distinct()
         own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
-        count = F.expr(committed(state, settled.agg(F.max("sequence")).collect()[0][0] or 0))
+        count = F.expr(committed(state, [one[1:] for one in there]))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
         return rows.withColumn("state", found).select(*names, "state")
 
-    def to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
-        """The records to try again that are bad, of the topics that `options` read, with the source's columns, `BAD_ID`
-        and `ARRIVAL`. `reason` is a part of the reason; None chooses all."""
+    @staticmethod
+    def to_retry(rows: DataFrame, options: SourceOptions) -> DataFrame:
+        """Those of `bad` rows that can be tried again, with the source's columns, `BAD_ID` and `ARRIVAL`."""
         from pyspark.sql import functions as F
 
-        rows = self._bad(state, options, reason).where(~F.col(UNREAD) & F.col(VALUE).isNotNull())
+        rows = rows.where(~F.col(UNREAD) & F.col(VALUE).isNotNull())
         columns = [name for name in spark_schema(options).names if name != BAD_REASON]
         came = F.struct(F.col("sequence").alias("round"), F.coalesce(_PLACE, F.lit(-1)).alias("place"))
         return rows.select(*columns, F.col(_ID).alias(BAD_ID), came.alias(ARRIVAL))
 
-    def not_to_retry(self, state: SinkState, options: SourceOptions, reason: str | None) -> tuple[int, int]:
+    @staticmethod
+    def not_to_retry(rows: DataFrame) -> tuple[int, int]:
         """How many of the others there are: those whose messages the source could not read, and of the rest those whose
         bytes were not kept."""
         from pyspark.sql import functions as F
 
-        rows = self._bad(state, options, reason)
         is_without_value = ~F.col(UNREAD) & F.col(VALUE).isNull()
         counts = rows.agg(F.count_if(UNREAD), F.count_if(is_without_value)).collect()[0]
         return counts[0], counts[1]
 
-    def _bad(self, state: SinkState, options: SourceOptions, reason: str | None) -> DataFrame:
+    @staticmethod
+    def bad(rows: DataFrame, topics: Sequence[str], reason: str | None) -> DataFrame:
+        """Those of rows with states that are bad, of these topics. `reason` is a part of the reason; None chooses
+        all."""
         from pyspark.sql import functions as F
 
-        rows = self.with_states(state).where((F.col("state") == BAD) & F.col("topic").isin(*options.topics))
+        rows = rows.where((F.col("state") == BAD) & F.col("topic").isin(*topics))
         return rows if reason is None else rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
 
-    def unsettled(self, state: SinkState) -> set[tuple[int, str]]:
-        """The numbers behind the last one that is settled for which there are rows, with the runs that wrote them."""
+    def unsettled(self, table_ids: Sequence[str]) -> set[Attempt]:
+        """The attempts to commit for which there are rows, behind the last one of their table that is settled."""
+        last = self.last_settled(table_ids)
+        found = self._numbers(
+            table_ids, f"`sequence` > {min(last.values(), default=0)}", "targetId", "sequence", "runId"
+        )
+        return {Attempt(*one) for *one, number in found if number > last[one[0]]}
+
+    def last_settled(self, table_ids: Sequence[str]) -> dict[str, int]:
+        """The highest numbers that are settled of targets with these ids; 0 without any."""
+        return dict.fromkeys(table_ids, 0) | dict(self._numbers(table_ids, _SETTLEMENT, "targetId"))
+
+    def _numbers(self, table_ids: Sequence[str], where: str, *keys: str) -> list[tuple[Any, ...]]:
+        """The keys of the group's rows for targets with these ids, each with its highest number. Where delta-rs can
+        read the table it is asked: it takes a tenth of the time."""
         from pyspark.sql import functions as F
 
-        if not state.table_ids:
-            return set()
-        if isinstance(self._log, LogTable) and not self._log.has_deletion_vectors:
-            ids = ", ".join(["'{}'"] * len(state.table_ids))
-            own = f'"consumerGroup" = \'{{}}\' AND "targetId" IN ({ids})'
-            settled = f'SELECT max("sequence") FROM log WHERE {own} AND "{_ID}" IS NULL AND "{_MARK}" IS NULL'  # noqa: S608
-            rows = self._log.query(
-                f'SELECT DISTINCT "sequence", "runId" FROM log WHERE {own} AND "sequence" > coalesce(({settled}), 0)',  # noqa: S608
-                *(self._consumer_group, *state.table_ids) * 2,
-            )
-            return {(number, run) for number, run in zip(rows["sequence"], rows["runId"], strict=True)}
-        own_rows = self._own(state.table_ids)
-        last = own_rows.where(_SETTLEMENT).agg(F.max("sequence")).collect()[0][0] or 0
-        found = own_rows.where(F.col("sequence") > last).select("sequence", "runId").distinct().collect()
-        return {(row.sequence, row.runId) for row in found}
+        if not table_ids:
+            return []
+        if not isinstance(self._log, LogTable) or self._log.has_deletion_vectors:
+            found = self._own(table_ids).where(where).groupBy(*keys).agg(F.max("sequence")).collect()
+            return [tuple(row) for row in found]
+        columns, ids = ", ".join(f"`{one}`" for one in keys), ", ".join(["'{}'"] * len(table_ids))
+        own = f"`consumerGroup` = '{{}}' AND `targetId` IN ({ids})"
+        sql = f"SELECT {columns}, max(`sequence`) FROM log WHERE {own} AND {where} GROUP BY {columns}"  # noqa: S608
+        rows = self._log.query(sql.replace("`", '"'), self._consumer_group, *table_ids)
+        return list(zip(*rows.values(), strict=True))
 
     def last_number(self, target: TableDetail) -> int:
         """The highest number for which there are rows; 0 without any."""
@@ -203,14 +224,14 @@ class BadRecords:
         rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
         return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
 
-    def settle(self, there: Collection[tuple[int, str]], target: TableDetail) -> None:
-        """Write down that the target has commits of these numbers by these runs."""
+    def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
+        """Write down that the target has the commits of these attempts."""
         import pyarrow as pa
 
         if not there:
             return
         own = {**_of_target(self._consumer_group, target), "time": datetime.now(UTC)}
-        each = [{**own, "sequence": number, "runId": run} for number, run in there]
+        each = [{**own, "targetId": one.target_id, "sequence": one.number, "runId": one.run_id} for one in there]
         rows = pa.Table.from_pylist(each, schema=_table_types())
         if self._log is None:
             assert isinstance(self._table, SparkTable)
@@ -220,11 +241,12 @@ class BadRecords:
         files.add(rows)
         self.add_files(files.close())
 
-    def remove(self, void: Iterable[tuple[int, str]], table_ids: Sequence[str]) -> None:
-        """Remove the rows that these runs wrote for these numbers."""
-        which = " OR ".join(f"(sequence = {number} AND runId = {text_in_sql(run)})" for number, run in sorted(void))
-        if which:
-            self._table.delete(f"{self._of_group(table_ids)} AND ({which})")
+    def remove(self, void: Iterable[Attempt]) -> None:
+        """Remove the rows of these attempts."""
+        for one in {one.target_id for one in void}:
+            some = sorted((number, run) for target_id, number, run in void if target_id == one)
+            which = " OR ".join(f"(sequence = {number} AND runId = {text_in_sql(run)})" for number, run in some)
+            self._table.delete(f"{self._of_group([one])} AND ({which})")
 
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F

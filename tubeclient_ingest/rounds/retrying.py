@@ -35,8 +35,14 @@ class Retried(NamedTuple):
 
 def bad_records(writer: Writer) -> DataFrame:
     """The group's bad records of the target, with their states."""
+    return _with_states(writer)[1]
+
+
+def _with_states(writer: Writer) -> tuple[SinkState, DataFrame]:
+    """The same, and what the target said then."""
     assert writer.bad_records is not None
-    return writer.bad_records.with_states(writer.unsettled(writer.sink.read_state())[0])
+    found = writer.unsettled(writer.sink.read_state())
+    return found.state, writer.bad_records.with_states(found.state, found.there)
 
 
 def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retried:
@@ -57,11 +63,11 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
 
 
 def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
-    table, state = writer.bad_records, writer.unsettled(writer.sink.read_state())[0]
+    table, (state, rows) = writer.bad_records, _with_states(writer)
     assert table is not None
     before = _of_retry(writer, state)
-    chosen = table.to_retry(state, writer.options, reason)
-    passed_over = table.not_to_retry(state, writer.options, reason)
+    bad = table.bad(rows, writer.options.topics, reason)
+    chosen, passed_over = table.to_retry(bad, writer.options), table.not_to_retry(bad)
     if not writer.record_format.has_change:
         chosen = chosen.drop(ARRIVAL)
     with persisted(writer.rules.checked(writer.record_format.parse(chosen))) as parsed:

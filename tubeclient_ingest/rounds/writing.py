@@ -24,7 +24,7 @@ from tubeclient.records.spec import CHANGES, RESCUED
 from tubeclient_ingest.commits.beginning import OvertakenRun, goes_on_from
 from tubeclient_ingest.commits.history import SinkState
 from tubeclient_ingest.commits.record import SinkRecord
-from tubeclient_ingest.rounds.bad_records import BadRecords
+from tubeclient_ingest.rounds.bad_records import Attempt, BadRecords
 from tubeclient_ingest.rounds.choice import open_files, why_spark
 from tubeclient_ingest.rounds.sink import Sink
 from tubeclient_ingest.rounds.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
@@ -69,6 +69,16 @@ class Wrote(NamedTuple):
     rows: int
     bad: int
     bad_table: TableDetail | None
+
+
+class Unsettled(NamedTuple):
+    """The attempts to commit for which there are bad records, and which are not settled."""
+
+    state: SinkState
+    """What the target says, with the runs of its commits of all these numbers."""
+    rows: set[Attempt]
+    there: set[Attempt]
+    """Those whose commits the target has, if its history has their numbers."""
 
 
 class TooManyBadRecords(ConfigurationError):
@@ -174,10 +184,15 @@ class Writer:
                 other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
+        if self.bad_records is not None:
+            # A target that was put back from a copy would have numbers again that are settled.
+            last = self.bad_records.last_settled((detail.table_id,))
+            self.sink.numbers_after = max(self.sink.numbers_after, *last.values())
 
     def _widened(self, target: SparkTable, detail: TableDetail, columns: StructType) -> TableDetail:
         """The target, with columns of the rows' types where Delta can widen its own."""
-        found = widenings(detail, columns, self.record_format.keys)
+        form = self.record_format
+        found = widenings(detail, columns, [*form.keys, *filter(None, [form.order_by])])
         for name, kind in found.items():
             target.widen(name, kind)
         return self.sink.detail() or detail if found else detail
@@ -251,23 +266,23 @@ class Writer:
         the target says."""
         if self.bad_records is None:
             return
-        now, rows = self.unsettled(state)
-        there = {one for one in rows if now.run_of.get(*one) == one[1]}
-        if there == rows and all(number > now.sequence - _UNSETTLED_COMMITS for number, _ in rows):
+        now, rows, there = self.unsettled(state)
+        if there == rows and all(one.number > now.sequence - _UNSETTLED_COMMITS for one in rows):
             return
         try:
-            self.bad_records.settle({one for one in there if one[0] <= now.sequence}, self.detail)
-            self.bad_records.remove(rows - there, now.table_ids)
+            self.bad_records.settle({one for one in there if one.number <= now.sequence}, self.detail)
+            self.bad_records.remove(rows - there)
         except spark_errors() as error:
             if not is_conflict(error):  # others write there: a later time will do
                 raise
 
-    def unsettled(self, state: SinkState) -> tuple[SinkState, set[tuple[int, str]]]:
-        """`state`, or what the target says by now, with the runs of all commits for which there are rows of bad records
-        that are not settled; and those rows' numbers and runs."""
+    def unsettled(self, state: SinkState) -> Unsettled:
+        """Look which bad records are not settled. `state` is what the target says."""
         assert self.bad_records is not None
-        rows = self.bad_records.unsettled(state)
-        return self.sink.read_state(min(rows)[0]) if rows else state, rows
+        rows = self.bad_records.unsettled(state.table_ids)
+        now = self.sink.read_state(min(one.number for one in rows)) if rows else state
+        # What the history no longer has is there.
+        return Unsettled(now, rows, {one for one in rows if now.run_of.get(one.number, one.run_id) == one.run_id})
 
     def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,

@@ -135,8 +135,8 @@ def may_widen(table: TableDetail) -> bool:
 
 
 def widenings(table: TableDetail, rows: StructType, keys: Collection[str]) -> dict[str, str]:
-    """The columns of a table that get a wider type for `rows`, with that type; none if the table says no. `keys`, and
-    columns that partition the table, keep theirs."""
+    """The columns of a table that get a wider type for `rows`, with that type; none if the table says no. `keys`, what
+    orders their rows, and columns that partition the table, keep theirs."""
     if not may_widen(table):
         return {}
     fixed = {*map(str.lower, (*keys, *table.partition_by))}

@@ -6,16 +6,18 @@ import hashlib
 import json
 import pickle
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_source.typed import selection
 from spark_source.typed.selecting import Selecting
 from spark_source.typed.selection import Selection
 from tubeclient.errors import ConfigurationError
@@ -40,8 +42,8 @@ def select(
     text: str, *records: Any, columns: pa.Schema = COLUMNS, kind: str = "json", zone: str = "UTC", **more: Any
 ) -> list[Any]:
     """For each record its columns, or why it is bad."""
-    selection = pickle.loads(pickle.dumps(Selection.of(text, columns, zone)))
-    selecting = Selecting(selection, Decoder(RecordSpec(kind=kind, schema=columns, time_zone=zone, **more)))
+    found_selection = pickle.loads(pickle.dumps(Selection.of(text, columns, zone)))
+    selecting = Selecting(found_selection, Decoder(RecordSpec(kind=kind, schema=columns, time_zone=zone, **more)))
     values = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in records]
     found = selecting.decode(pa.array(values, pa.binary()))
     found.records.validate(full=True)
@@ -75,6 +77,48 @@ def test_times_are_the_same_moment_whatever_the_zone() -> None:
     assert found == {"st": {"t": at, "l": [at]}, "mm": [("a", at)], "next": at.replace(day=2)}
 
 
+TIMES = pa.schema([("id", pa.int64()), ("t", AT), ("l", pa.list_(AT))])
+OTHER_DATA = "DuckDB and this Python have different data of {} for the time in {}"
+
+
+@pytest.mark.parametrize("zone", ["America/Vancouver", "Africa/Casablanca", "Europe/Amsterdam", "Asia/Shanghai"])
+def test_a_time_has_its_own_day_or_is_bad_where_two_have_other_data_of_a_zone(zone: str) -> None:
+    texts = [
+        f"{day} {time}"
+        for day in ("1938-06-01", "1988-06-30", "2026-10-15", "2050-12-31")
+        for time in ("00:10:00", "23:50:00")
+    ]
+    found = select("CAST(t AS DATE) AS d", *({"t": text} for text in texts), columns=TIMES, zone=zone)
+    bad = OTHER_DATA.format(zone, "t")
+    assert all(one in (bad, {"d": date.fromisoformat(text[:10])}) for one, text in zip(found, texts, strict=True))
+    assert bad not in found or zone != "Asia/Shanghai"
+
+
+def test_times_of_a_zone_of_which_the_two_have_other_data_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older(ZoneInfo):  # Shanghai had another offset at this time
+        def utcoffset(self, moment: datetime | None) -> timedelta | None:
+            found = super().utcoffset(moment)
+            return found if moment is None or found is None or moment.year != 2026 else found + timedelta(hours=1)
+
+    monkeypatch.setattr(selection, "ZoneInfo", Older)
+    zone, text = "Asia/Shanghai", "id, CAST(t AS DATE) AS d, CAST(l[1] AS VARCHAR) AS s"
+    records = (
+        {"id": 1, "t": "2026-01-01 12:00:00"},
+        {"id": 2, "t": "2025-01-01 12:00:00"},
+        {"id": 3, "l": ["2026-01-01 12:00:00"]},
+        {"id": 4},
+    )
+    assert select(text, *records, columns=TIMES, zone=zone) == [
+        OTHER_DATA.format(zone, "t"),
+        {"id": 2, "d": date(2025, 1, 1), "s": None},
+        OTHER_DATA.format(zone, "l"),
+        {"id": 4, "d": None, "s": None},
+    ]
+    made = select("id, '2026-01-01 12:00:00'::TIMESTAMPTZ AS made", {"id": 1}, columns=TIMES, zone=zone)
+    assert made == [OTHER_DATA.format(zone, "made")]
+    assert select("id, t AS at", records[0], columns=TIMES, zone=zone)[0]["id"] == 1  # DuckDB does not see it
+
+
 def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> None:
     secret = {**RECORD, "id": 2, "Price": "secret"}
     found = select("id, price::DOUBLE AS price", RECORD, b"{", secret, {"id": 3}, {**secret, "id": 4})
@@ -87,12 +131,20 @@ def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> 
         reason,
     ]
     # Where DuckDB cannot try an expression, rows are tried one by one.
-    text = "id, CASE WHEN random() < 2 AND id = 2 THEN error('no ' || price) ELSE 'ok' END AS e"
+    text = "id, CASE WHEN id = 2 THEN error('no ' || price) ELSE 'ok' END AS e"
     assert select(text, RECORD, secret, RECORD) == [
         {"id": 1, "e": "ok"},
         "e cannot be computed from id, Price",
         {"id": 1, "e": "ok"},
     ]
+
+
+CHANGING = "now()", "Current_Date", "current_timestamp", "localtimestamp", "ago(INTERVAL 1 DAY)", "age(ts)", "random()"
+
+
+def test_a_message_of_duckdb_that_is_no_text_is_an_error_of_its_value() -> None:
+    texts = [{"Price": "é"}, {"Price": "4a"}]
+    assert select("unhex(price) AS x", *texts) == ["x cannot be computed from Price", {"x": b"J"}]
 
 
 def test_numbers_that_do_not_fit_are_bad() -> None:
@@ -115,7 +167,9 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("unnest(tags) AS t", "unnest(), which is of many records or gives many"),
         ("unnest(coalesce(tags, ['x'])) AS t", "unnest(), which is of many records or gives many"),
         ("generate_subscripts(coalesce(tags, ['x']), 1) AS t", "unnest(), which is of many records"),
+        ("unlist(coalesce(tags, ['x'])) AS t", "unlist(), which is none of DuckDB's functions"),
         ("json_group_array(id) AS t", "string_agg(), which is of many records"),
+        *((f"{one} AS t", "whose value is another one at each look") for one in CHANGING),
         ("lag(id) AS t", "lag(), which is of many records"),
         ("row_number() OVER () AS n", "a query, a window, a * or a #"),
         ("(SELECT 1) AS q", "a query, a window, a * or a #"),
@@ -135,7 +189,9 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id AS a, a + 1 AS b", 'column "a" not found'),
         ("* EXCLUDE (nosuch)", "select names nosuch"),
         ("id, ID", "gives id more than once"),
-        ("id::HUGEINT AS h", "h of select is HUGEINT; write CAST("),
+        ("id::HUGEINT AS h", "h of select is HUGEINT, a type that tables do not have; write CAST("),
+        ("'101'::BIT AS b", "b of select is BIT, a type that tables do not have"),
+        ("{'v': id::VARIANT} AS b", "b of select is STRUCT(v VARIANT), a type that tables do not have"),
         ("[id::HUGEINT] AS h", "h of select is HUGEINT[]"),
         ("hash(id) AS h", "h of select is UBIGINT, a type that tables do not have"),
         ("union_value(k := id) AS u", "select cannot compute u: "),
