@@ -423,6 +423,18 @@ def test_plain_rows_have_a_newest_one_as_well(bench: Bench, order_by: str | None
     assert rows(bench, "id", "name") == [(1, "f" if order_by == "at" else "g"), (2, "d")]
 
 
+def test_what_orders_rows_is_not_widened(bench: Bench) -> None:
+    how: dict[str, Any] = {"format": "csv", "key": ("id",), "order_by": "at", "evolve": True}
+    how["table_properties"] = {"delta.enableTypeWidening": "true"}
+    send(bench, b"1,a,5")
+    bench.run(**how, schema="id INT, name STRING, at INT")
+    with pytest.raises(ConfigurationError, match="column at of .* has type int"):
+        bench.run(**how, schema="id INT, name STRING, at BIGINT")
+    send(bench, b"1,b,6")
+    bench.run(**how, schema="id INT, name STRING, at INT")
+    assert rows(bench, "id", "name") == [(1, "b")]
+
+
 @pytest.mark.parametrize(
     "how", ["another group", "another group, history cut", "a copy", "rows of others", "rows that Spark has not seen"]
 )
