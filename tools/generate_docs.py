@@ -38,7 +38,7 @@ def errors_page() -> str:
         f"{_meaning(kind)} |"
         for kind, numbers in codes.items()
     ]
-    names = [f"| `{name}` | {meaning} | {action} |" for name, (meaning, action) in sorted(CONDITIONS.items())]
+    names = [f"| `{name}` | {' | '.join(map(str, one))} |" for name, one in sorted(CONDITIONS.items())]
     return (
         "# Errors\n\n"
         "Generated from `tubeclient/conditions.py` and `tubeclient/errors.py` by `make docs`.\n\n"
@@ -46,7 +46,7 @@ def errors_page() -> str:
         "Spark and the command line show an error with its name: `[TOPIC_NOT_FOUND] ...`. In Python the name is the "
         "error's attribute `condition`. Names are stable: they are not renamed, and never get another meaning. The "
         "text after the name says what is wrong, where, and what to do.\n\n"
-        "| name | what is wrong | what to do |\n|---|---|---|\n" + "\n".join(names) + "\n\n"
+        "| name | what is wrong | what to do | exit code |\n|---|---|---|---|\n" + "\n".join(names) + "\n\n"
         "Errors that come through Spark are one line. `TUBECLIENT_LOG_LEVEL=DEBUG` in the driver's environment makes "
         "the planner log their tracebacks.\n\n" + _BEFORE + "## Classes\n\n"
         "`retriable` says whether the same call may succeed later without anybody changing anything.\n\n"

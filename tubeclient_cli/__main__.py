@@ -12,7 +12,7 @@ def main() -> None:
         try:
             from tubeclient_cli.app import main as run
         except ImportError as error:
-            if not str(error).startswith("["):  # no error with a name of ours: a bug
+            if not hasattr(error, "condition"):  # none of ours: a bug
                 raise
             print(f"tubeclient: {error}", file=sys.stderr)
             sys.exit(2)

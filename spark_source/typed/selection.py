@@ -165,6 +165,8 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
                 "select has a query, a window, a * or a # within an expression; a column is computed of one record's"
                 " columns, by their names"
             )
+        if part.get("class") == "TYPE" and part["type_name"].upper() in ("TIMETZ", "TIME WITH TIME ZONE"):
+            raise _changing(part["type_name"])  # which has today's offset of the time zone
         function = part["function_name"] if part.get("class") == "FUNCTION" else ""
         if function and part["schema"] and not within:
             raise ConfigurationError(f"select has {part['schema']}.{function}(); write {function}({part['schema']})")

@@ -428,7 +428,7 @@ def test_what_orders_rows_is_not_widened(bench: Bench) -> None:
     how["table_properties"] = {"delta.enableTypeWidening": "true"}
     send(bench, b"1,a,5")
     bench.run(**how, schema="id INT, name STRING, at INT")
-    with pytest.raises(ConfigurationError, match="column at of .* has type int"):
+    with pytest.raises(ConfigurationError, match=r"column at of .* has type int"):
         bench.run(**how, schema="id INT, name STRING, at BIGINT")
     send(bench, b"1,b,6")
     bench.run(**how, schema="id INT, name STRING, at INT")

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from enum import IntEnum
 from io import TextIOWrapper
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tubeclient import conditions
 from tubeclient.printable import printable, without_passwords
 
 if TYPE_CHECKING:
@@ -29,12 +30,9 @@ class ExitCode(IntEnum):
     """How every command ends."""
 
     DONE = 0
-    FAILED = 1
-    """The work failed, or the answer is that something is not well."""
-    USAGE = 2
-    """Wrong usage or settings, which the user can change."""
-    UNREACHABLE = 3
-    """The cluster, a table or Spark cannot be reached."""
+    FAILED = conditions.FAILED
+    USAGE = conditions.USAGE
+    UNREACHABLE = conditions.UNREACHABLE
 
 
 def named_group(text: str) -> GroupName:
@@ -107,60 +105,18 @@ class Unreachable(Exception):
         self.condition = condition
 
 
-_CODES: Final = {
-    ExitCode.USAGE: [
-        "AUTHENTICATION_FAILED",
-        "FILE_NOT_READABLE",
-        "GROUP_FORBIDDEN",
-        "GROUP_NOT_FOUND",
-        "INVALID_OPTION_VALUE",
-        "OFFSETS_TABLE_SCHEMA",
-        "OTHER_CHECKPOINT",
-        "PACKAGE_MISSING",
-        "PARTITION_NOT_FOUND",
-        "RUN_ALIVE",
-        "TOPIC_NOT_FOUND",
-    ],
-    ExitCode.UNREACHABLE: [
-        "AUDIT_FAILED",
-        "BROKER_UNREACHABLE",
-        "CONNECTION_FAILED",
-        "CONNECTION_LOST",
-        "MASTER_STANDBY",
-        "MASTER_UNREACHABLE",
-        "NOT_AVAILABLE",
-        "NOT_TUBEMQ",
-        "NO_ANSWER_IN_TIME",
-        "OFFSETS_TABLE_UNUSABLE",
-        "PARTITION_UNAVAILABLE",
-        "SERVER_BUSY",
-        "SERVER_UNREACHABLE",
-    ],
-}
-"""By code: the conditions of errors that end a command with it. The others are FAILED."""
-
-
-def exit_code_of(text: str) -> ExitCode:
-    """The exit code of an error of which only the text is left, such as "[TOPIC_NOT_FOUND] ..."."""
-    condition = text.partition("] ")[0].removeprefix("[")
-    return next((code for code, conditions in _CODES.items() if condition in conditions), ExitCode.FAILED)
-
-
 def exit_code(error: BaseException | None) -> ExitCode:
     """The exit code of an error of the cluster or of a table. One that a broker caused counts as its own."""
-    from tubeclient.conditions import error_text
-    from tubeclient.errors import BrokerFailed, ConfigurationError
+    from tubeclient.conditions import CONDITIONS
+    from tubeclient.errors import BrokerFailed
 
     match error:
         case BrokerFailed():
             return exit_code(error.__cause__)
-        case ConfigurationError():
-            return ExitCode.USAGE
         case Unreachable():
             return ExitCode.UNREACHABLE
-        case None:
-            return ExitCode.FAILED
-    return exit_code_of(error_text(error))
+    found = CONDITIONS.get(getattr(error, "condition", None) or "")
+    return ExitCode.FAILED if found is None else ExitCode(found.exit_code)
 
 
 @contextlib.contextmanager

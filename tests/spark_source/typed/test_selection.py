@@ -139,7 +139,10 @@ def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> 
     ]
 
 
-CHANGING = "now()", "Current_Date", "current_timestamp", "localtimestamp", "ago(INTERVAL 1 DAY)", "age(ts)", "random()"
+CHANGING = (
+    *("now()", "Current_Date", "current_timestamp", "localtimestamp", "ago(INTERVAL 1 DAY)", "age(ts)", "random()"),
+    *("DATE '2026-07-01' + CAST(price AS timetz)", "price::TIME WITH TIME ZONE"),
+)
 
 
 def test_a_message_of_duckdb_that_is_no_text_is_an_error_of_its_value() -> None:

@@ -29,7 +29,8 @@ from tubeclient.errors import (
     UnknownGroup,
     status_error,
 )
-from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, exit_code_of, print_stderr
+from tubeclient_cli.common.terminal import ExitCode, Unreachable, clear_errors, exit_code, print_stderr
+from tubeclient_ingest.tables.spark_errors import failure
 
 
 def at_broker(cause: TubeError | None) -> BrokerFailed:
@@ -59,8 +60,8 @@ def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -
 
 def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
     for error in (ConnectError("m"), RunAlive("m"), SupersededRun("m")):
-        assert exit_code_of(error_text(error)) is exit_code(error)
-    assert exit_code_of("ValueError: x") is ExitCode.FAILED
+        assert exit_code(failure(f"Traceback ...\ntubeclient.errors.{type(error).__name__}: {error_text(error)}\n")) is exit_code(error)
+    assert exit_code(failure("ValueError: x")) is ExitCode.FAILED
 
 
 def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +81,7 @@ def test_words_of_a_server_add_no_line_and_command_no_terminal(capsys: pytest.Ca
 
 SHOWN = """
 import sys, typer
+from tubeclient_ingest.tables.spark_errors import failure
 from tubeclient_cli.common.terminal import clear_errors, table_console
 try:
     with clear_errors("offsets show"):
@@ -144,6 +146,7 @@ def test_an_input_that_has_nothing_for_now_is_waited_for() -> None:
 
 _PRINTING = r"""
 import sys, threading
+from tubeclient_ingest.tables.spark_errors import failure
 from tubeclient_cli.common.terminal import stop_on_signals
 
 stop = threading.Event()
