@@ -132,8 +132,8 @@ class Selecting:
         faults = [(f"{one} is a date outside the years 1 to 9999", _where(values[one], _is_far)) for one in values]
         if (zone := self._time_zone) != "UTC":
             reason = f"DuckDB and this Python have different data of {zone} for the time in"
-            times = {**{one: columns[one] for one in needed}, **values}
-            faults += [(f"{reason} {one}", _where(array, self._sql.differs)) for one, array in times.items()]
+            times = [*((one, columns[one]) for one in needed), *values.items()]  # one name may be of both
+            faults += [(f"{reason} {one}", _where(array, self._sql.differs)) for one, array in times]
         for reason, is_bad in faults:
             if is_bad.any():
                 of_bad = pc.if_else(pa.array(is_bad), pa.scalar(reason), pa.scalar(None, pa.string()))

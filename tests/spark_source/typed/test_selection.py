@@ -114,6 +114,9 @@ def test_times_of_a_zone_of_which_the_two_have_other_data_are_bad(monkeypatch: p
         OTHER_DATA.format(zone, "l"),
         {"id": 4, "d": None, "s": None},
     ]
+    assert select("* REPLACE (CAST(t AS DATE) AS t)", records[0], columns=TIMES, zone=zone) == [
+        OTHER_DATA.format(zone, "t")
+    ]
     made = select("id, '2026-01-01 12:00:00'::TIMESTAMPTZ AS made", {"id": 1}, columns=TIMES, zone=zone)
     assert made == [OTHER_DATA.format(zone, "made")]
     assert select("id, t AS at", records[0], columns=TIMES, zone=zone)[0]["id"] == 1  # DuckDB does not see it

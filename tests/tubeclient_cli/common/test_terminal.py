@@ -60,7 +60,9 @@ def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -
 
 def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
     for error in (ConnectError("m"), RunAlive("m"), SupersededRun("m")):
-        assert exit_code(failure(f"Traceback ...\ntubeclient.errors.{type(error).__name__}: {error_text(error)}\n")) is exit_code(error)
+        assert exit_code(
+            failure(f"Traceback ...\ntubeclient.errors.{type(error).__name__}: {error_text(error)}\n")
+        ) is exit_code(error)
     assert exit_code(failure("ValueError: x")) is ExitCode.FAILED
 
 
