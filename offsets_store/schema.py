@@ -28,7 +28,7 @@ VERSION: Final = 1
 """The `rowVersion` that this release writes and reads."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column; `type` is Delta's name of it."""
 
     name: str
@@ -37,26 +37,26 @@ class Column(NamedTuple):
 
 
 COLUMNS: Final = (
-    Column(PARTITION_COLUMN, "string"),
-    Column("topicSet", "string"),
-    Column("kind", "string"),
-    Column("brokerId", "integer"),
-    Column("topic", "string"),
-    Column("partition", "integer"),
-    Column("nextOffset", "long"),
-    Column("endOffset", "long", nullable=True),
-    Column("lag", "long", nullable=True),
-    Column("nodeId", "integer", nullable=True),
-    Column("startOffset", "long", nullable=True),
-    Column("readers", "string", nullable=True),
-    Column("reason", "string", nullable=True),
-    Column("sourceCount", "integer"),
-    Column("runEpoch", "long"),
-    Column("sequence", "long"),
-    Column("startingOffsets", "string", nullable=True),
-    Column("updatedAt", "timestamp"),
-    Column("clientVersion", "string"),
-    Column("rowVersion", "integer"),
+    TableColumn(PARTITION_COLUMN, "string"),
+    TableColumn("topicSet", "string"),
+    TableColumn("kind", "string"),
+    TableColumn("brokerId", "integer"),
+    TableColumn("topic", "string"),
+    TableColumn("partition", "integer"),
+    TableColumn("nextOffset", "long"),
+    TableColumn("endOffset", "long", nullable=True),
+    TableColumn("lag", "long", nullable=True),
+    TableColumn("nodeId", "integer", nullable=True),
+    TableColumn("startOffset", "long", nullable=True),
+    TableColumn("readers", "string", nullable=True),
+    TableColumn("reason", "string", nullable=True),
+    TableColumn("sourceCount", "integer"),
+    TableColumn("runEpoch", "long"),
+    TableColumn("sequence", "long"),
+    TableColumn("startingOffsets", "string", nullable=True),
+    TableColumn("updatedAt", "timestamp"),
+    TableColumn("clientVersion", "string"),
+    TableColumn("rowVersion", "integer"),
 )
 
 TABLE_PROPERTIES: Final = {

@@ -53,3 +53,15 @@ def test_no_name_has_a_retired_word() -> None:
         if words_of(name) & words
     }
     assert not found
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """But for the embedded server, which has its own words for what its clients have too."""
+    where: dict[str, list[str]] = {}
+    for package in set(PRODUCT) - {"embedded_tubemq"}:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert len(where) > 300
+    assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}

@@ -25,7 +25,7 @@ VERSION: Final = 1
 """Of the canonical text."""
 
 
-class Run(NamedTuple):
+class PartitionRun(NamedTuple):
     """Neighbouring partitions of a store with the same offset."""
 
     first: int
@@ -94,10 +94,10 @@ class Offsets(Mapping[PartitionKey, int]):
 
     def __init__(self, positions: Mapping[PartitionKey, int]) -> None:
         checked = {key: checked_offset(positions[key], str(key)) for key in sorted(positions)}
-        runs: dict[StoreKey, list[Run]] = {}
+        runs: dict[StoreKey, list[PartitionRun]] = {}
         for key, at in checked.items():
             _append(runs.setdefault(key.store, []), key.partition_id, key.partition_id, at)
-        self._runs: Final[Mapping[StoreKey, Sequence[Run]]] = runs
+        self._runs: Final[Mapping[StoreKey, Sequence[PartitionRun]]] = runs
         self._positions: dict[PartitionKey, int] | None = checked
         self._dict: dict[str, Any] | None = None
         self._spans: Mapping[StoreKey, Sequence[tuple[int, int]]] | None = None
@@ -108,10 +108,10 @@ class Offsets(Mapping[PartitionKey, int]):
         return positions if isinstance(positions, Offsets) else cls(positions)
 
     @classmethod
-    def of_runs(cls, runs: Mapping[StoreKey, Iterable[Run]]) -> Offsets:
+    def of_runs(cls, runs: Mapping[StoreKey, Iterable[PartitionRun]]) -> Offsets:
         """Return the offsets of stores, in any order. A store's runs must be sorted, disjoint and valid; neighbouring
         runs may be mergeable."""
-        joined: dict[StoreKey, Sequence[Run]] = {}
+        joined: dict[StoreKey, Sequence[PartitionRun]] = {}
         for store in sorted(runs):
             of_store = list(runs[store])
             if len(of_store) > 1:
@@ -136,7 +136,7 @@ class Offsets(Mapping[PartitionKey, int]):
     @classmethod
     def of_stores(cls, stores: Mapping[str, Any]) -> Offsets:
         """Parse what `to_dict` has for stores; ConfigurationError as `from_dict`."""
-        parsed: dict[StoreKey, list[Run]] = {}
+        parsed: dict[StoreKey, list[PartitionRun]] = {}
         for store_text, runs in stores.items():
             store = _parse_store(store_text)
             if not isinstance(runs, Mapping):
@@ -146,7 +146,7 @@ class Offsets(Mapping[PartitionKey, int]):
             for run_text, offset in runs.items():
                 first, last = _parse_run(store, run_text)
                 at = checked_offset(offset, f"{store}, partitions {run_text}")
-                parsed.setdefault(store, []).append(Run(first, last, at))
+                parsed.setdefault(store, []).append(PartitionRun(first, last, at))
         for store, of_store in parsed.items():
             of_store.sort()
             for one, other in itertools.pairwise(of_store):
@@ -165,7 +165,7 @@ class Offsets(Mapping[PartitionKey, int]):
         return cls.from_dict(stores)
 
     @property
-    def runs(self) -> Mapping[StoreKey, Sequence[Run]]:
+    def runs(self) -> Mapping[StoreKey, Sequence[PartitionRun]]:
         """The runs of each store, as long as possible; stores and runs are sorted."""
         return self._runs
 
@@ -268,12 +268,12 @@ def check_version(found: object, known: int, what: str) -> None:
         )
 
 
-def _append(runs: list[Run], first: int, last: int, offset: int) -> None:
+def _append(runs: list[PartitionRun], first: int, last: int, offset: int) -> None:
     """Append partitions; extends the last run if they continue it."""
     if runs and runs[-1].offset == offset and runs[-1].last + 1 == first:
-        runs[-1] = Run(runs[-1].first, last, offset)
+        runs[-1] = PartitionRun(runs[-1].first, last, offset)
     else:
-        runs.append(Run(first, last, offset))
+        runs.append(PartitionRun(first, last, offset))
 
 
 def _run_text(first: int, last: int) -> str:

@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from spark_source.offsets.offsets import Offsets, PartitionSet, Run
+from spark_source.offsets.offsets import Offsets, PartitionRun, PartitionSet
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.positions.stores import StoreGrowth
 
@@ -46,7 +46,7 @@ def plan(
     readable = PartitionSet.of(partitions)
     known = _known_stores(start, readable, bounds)
     ends = window_ends({store: one.windows for store, one in known.items()}, max_rows)
-    moved: dict[StoreKey, Sequence[Run]] = {}
+    moved: dict[StoreKey, Sequence[PartitionRun]] = {}
     for store, one in known.items():
         pieces = [piece for run in one.runs for piece in _advanced(run, one.ids, bounds[store], ends[store])]
         if pieces != list(one.runs):
@@ -57,12 +57,14 @@ def plan(
         new: Collection[int] = readable.ids_of(store).difference(*(run.ids for run in start.runs.get(store, ())))
         if new:
             runs = start.runs.get(store, ())
-            entered = [Run(number, number, _entry(number, runs, limits, (growth or {}).get(store))) for number in new]
+            entered = [
+                PartitionRun(number, number, _entry(number, runs, limits, (growth or {}).get(store))) for number in new
+            ]
             moved[store] = sorted([*moved.get(store, runs), *entered])
     return Offsets.of_runs({**start.runs, **moved}) if moved else start
 
 
-def _entry(partition_id: int, others: Sequence[Run], limits: StoreBounds, growth: StoreGrowth | None) -> int:
+def _entry(partition_id: int, others: Sequence[PartitionRun], limits: StoreBounds, growth: StoreGrowth | None) -> int:
     """Where a new partition enters a store that has `others`.
 
     Never before all others, whatever `growth` proves: if the broker loses the end of its data and is written to again
@@ -74,7 +76,9 @@ def _entry(partition_id: int, others: Sequence[Run], limits: StoreBounds, growth
     return limits.nearest(min(begin, max(run.offset for run in others)))
 
 
-def _advanced(run: Run, ids: frozenset[int] | None, limits: StoreBounds, ends: Mapping[int, int]) -> list[Run]:
+def _advanced(
+    run: PartitionRun, ids: frozenset[int] | None, limits: StoreBounds, ends: Mapping[int, int]
+) -> list[PartitionRun]:
     """The run with its partitions in `ids` (None: all) moved to the end of the window that begins at its offset."""
     if ids is not None and ids.isdisjoint(run.ids):
         return [run]
@@ -82,8 +86,8 @@ def _advanced(run: Run, ids: frozenset[int] | None, limits: StoreBounds, ends: M
     if run.offset >= end:
         return [run]
     if ids is None or ids.issuperset(run.ids):
-        return [Run(run.first, run.last, end)]
-    return [Run(number, number, end if number in ids else run.offset) for number in run.ids]
+        return [PartitionRun(run.first, run.last, end)]
+    return [PartitionRun(number, number, end if number in ids else run.offset) for number in run.ids]
 
 
 def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, StoreBounds]) -> int:
@@ -94,7 +98,7 @@ def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Map
 class _KnownStore(NamedTuple):
     """A store with readable partitions that `start` has."""
 
-    runs: Sequence[Run]
+    runs: Sequence[PartitionRun]
     """The positions of the store's partitions."""
     windows: StoreWindows
     ids: frozenset[int] | None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.batch_plan import BatchPlan
-from spark_source.progress.writer import WAITS, NoAnswer, Waits, Writer
+from spark_source.progress.latest_writer import WAITS, LatestWriter, NoAnswer, Waits
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.printable import display_uri
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Position(NamedTuple):
+class QueryProgress(NamedTuple):
     """How far a query is: up to where the sink is complete, with the stores, brokers and nodes of that time."""
 
     complete: Offsets
@@ -61,9 +61,9 @@ class ProgressTable:
         ends_by: type[Exception] | tuple[()] = ()
         if self.exists:
             from offsets_store import SupersededRun as ends_by
-        self._writer = Writer("the offsets table", self._write, waits, keeps_up=True, ends_by=ends_by)
-        self._finished: Position | None = None
-        self._newest: Position | None = None
+        self._writer = LatestWriter("the offsets table", self._write, waits, keeps_up=True, ends_by=ends_by)
+        self._finished: QueryProgress | None = None
+        self._newest: QueryProgress | None = None
         """Of `record`."""
 
     @property
@@ -124,7 +124,7 @@ class ProgressTable:
             back = self._ask(lambda: run.keep_initial(question, offsets.as_dict(), ends=ends))
             warn_past_ends("the offsets table", back)
 
-    def record(self, position: Position) -> None:
+    def record(self, position: QueryProgress) -> None:
         """Record `position` in the background; a batch is planned when the one before it is in the table, or the table
         is in trouble. Raises SupersededRun if a newer run of the group has written."""
         if self._run is not None and (self._newest is None or position.complete != self._newest.complete):
@@ -163,7 +163,7 @@ class ProgressTable:
                 reason,
             )
 
-    def _write(self, position: Position) -> None:
+    def _write(self, position: QueryProgress) -> None:
         """One commit; runs on the writer's thread."""
         run = self._run
         if run is None:
@@ -193,7 +193,7 @@ class ProgressTable:
         return self._opened
 
 
-def _progress(position: Position) -> Iterator[PartitionProgress]:
+def _progress(position: QueryProgress) -> Iterator[PartitionProgress]:
     """The table's entry for each partition."""
     from offsets_store import PartitionProgress, PartRead
 

@@ -39,7 +39,7 @@ _RECORDS: Final = "payload=inlong or payload=auto"
 _BAD_AS_ROWS: Final = "badMessages=keep"
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """One column of the rows; nullable for Spark."""
 
     name: str
@@ -54,51 +54,51 @@ class Column(NamedTuple):
 _TEXTS: Final = MapType(StringType(), StringType())
 
 COLUMNS: Final = (
-    Column("topic", StringType(), "The topic."),
-    Column("partitionKey", StringType(), "The partition as TubeMQ names it: brokerId:topic:partitionId."),
-    Column("brokerId", IntegerType(), "The broker that holds the partition."),
-    Column("partition", IntegerType(), "The partition's id on that broker: storeId * 10 000 + number."),
-    Column(
+    SourceColumn("topic", StringType(), "The topic."),
+    SourceColumn("partitionKey", StringType(), "The partition as TubeMQ names it: brokerId:topic:partitionId."),
+    SourceColumn("brokerId", IntegerType(), "The broker that holds the partition."),
+    SourceColumn("partition", IntegerType(), "The partition's id on that broker: storeId * 10 000 + number."),
+    SourceColumn(
         "offset",
         LongType(),
         "The message's offset in its store's index, a multiple of 28. Known only where a store has a single "
         "partition, all of the topic is read and nothing is filtered; null else, as messages carry no offset.",
     ),
-    Column("messageId", LongType(), "The id that the broker gave. Unique within a store only, and not ordered."),
-    Column("messageType", StringType(), "The tag that filters look at; null without one."),
-    Column(
+    SourceColumn("messageId", LongType(), "The id that the broker gave. Unique within a store only, and not ordered."),
+    SourceColumn("messageType", StringType(), "The tag that filters look at; null without one."),
+    SourceColumn(
         "messageTime",
         TimestampType(),
         "The time that the producer attached, to the minute; null without one. Read in the zone `messageTimeZone`.",
     ),
-    Column("value", BinaryType(), "The message's body, or the record's."),
-    Column("inlongGroupId", StringType(), "The record's InLong group; null if not from InLong.", _RECORDS),
-    Column("inlongStreamId", StringType(), "The record's InLong stream; null if not from InLong.", _RECORDS),
-    Column(
+    SourceColumn("value", BinaryType(), "The message's body, or the record's."),
+    SourceColumn("inlongGroupId", StringType(), "The record's InLong group; null if not from InLong.", _RECORDS),
+    SourceColumn("inlongStreamId", StringType(), "The record's InLong stream; null if not from InLong.", _RECORDS),
+    SourceColumn(
         "dataTime",
         TimestampType(),
         "The record's own time, to the millisecond; null without one. Text is read in the zone `messageTimeZone`.",
         _RECORDS,
     ),
-    Column(
+    SourceColumn(
         "recordIndex",
         IntegerType(),
         "The record's place in its message, from 0. With partitionKey and messageId it identifies the record.",
         _RECORDS,
     ),
-    Column(
+    SourceColumn(
         "badReason",
         StringType(),
         "Only with `badMessages=keep`: why the message is bad; null for all others.",
         _BAD_AS_ROWS,
     ),
-    Column(
+    SourceColumn(
         "attributes",
         _TEXTS,
         "Only if `columns` names it: what the producer attached besides tag and time.",
         only_named=True,
     ),
-    Column(
+    SourceColumn(
         "recordAttributes",
         _TEXTS,
         "Only if `columns` names it: the attributes of the record.",
@@ -121,7 +121,7 @@ def spark_schema(rows: RowOptions) -> StructType:
     return StructType([StructField(column.name, column.kind) for column in there if column.name in names])
 
 
-def _names_of(given: Sequence[str], there: Sequence[Column]) -> set[str]:
+def _names_of(given: Sequence[str], there: Sequence[SourceColumn]) -> set[str]:
     """The names of given columns, which may have any case, as in Spark; `*` are those that rows have by default."""
     names = {column.name.lower(): column.name for column in there}
     named = [name for name in given if name != "*"]

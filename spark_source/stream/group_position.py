@@ -13,8 +13,8 @@ from spark_source.offsets.offsets import Offsets
 from spark_source.options.source_options import SourceOptions
 from spark_source.options.subscription import Subscription
 from spark_source.plan.batch_plan import BatchPlan
-from spark_source.progress.progress_table import Position, ProgressTable, warn_past_ends
-from spark_source.progress.writer import NoAnswer, Waits, Writer
+from spark_source.progress.latest_writer import LatestWriter, NoAnswer, Waits
+from spark_source.progress.progress_table import ProgressTable, QueryProgress, warn_past_ends
 from spark_source.stream.snapshot import Snapshot
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.errors import ConfigurationError, TubeError
@@ -41,7 +41,7 @@ class GroupPosition:
         """Where the query was when Spark last asked for a batch."""
         self._gone_back_from: Mapping[PartitionKey, int] = {}
         """Where the query was before it went back, because a lost tail was accepted."""
-        self._recorded: Position | None = None
+        self._recorded: QueryProgress | None = None
         """The last complete position."""
 
     def open(self, view: ClusterView, source_count: int) -> None:
@@ -54,7 +54,7 @@ class GroupPosition:
         """The query begins at `initial`: nothing is complete yet."""
         if self._brokers is not None:
             now = datetime.now(UTC)
-            self._brokers.record(Position(initial, snapshot.bounds, snapshot.answering_view, now, begins=True))
+            self._brokers.record(QueryProgress(initial, snapshot.bounds, snapshot.answering_view, now, begins=True))
 
     def went_back(self, begin: Offsets) -> None:
         """The query goes back from `begin`."""
@@ -71,7 +71,7 @@ class GroupPosition:
         last, view = self._recorded, snapshot.answering_view
         if last is None or last.complete != complete or last.view != view:
             planned = self.planned if self.planned is not None and self.planned.end == complete else None
-            last = Position(complete, snapshot.last_bounds, view, datetime.now(UTC), planned, back_from)
+            last = QueryProgress(complete, snapshot.last_bounds, view, datetime.now(UTC), planned, back_from)
             self._recorded = last
         self._table.record(last)
         if self._brokers is not None:
@@ -103,8 +103,8 @@ class BrokerPositions:
         self._reads = subscription.selector()
         self._waits = waits
         self._where = f"commitOffsetsToBroker: the position of group {self._group} on the brokers"
-        self._writer = Writer(self._where, self._write, waits, interval_seconds=interval_seconds)
-        self._last: Position | None = None
+        self._writer = LatestWriter(self._where, self._write, waits, interval_seconds=interval_seconds)
+        self._last: QueryProgress | None = None
         """The last argument of `record`."""
         self._set: dict[PartitionKey, int] = {}
         """The positions on the brokers, as set here."""
@@ -117,7 +117,7 @@ class BrokerPositions:
         except TubeError as error:
             raise ConfigurationError(f"commitOffsetsToBroker cannot work: {error}, or leave the option out") from error
 
-    def record(self, position: Position) -> None:
+    def record(self, position: QueryProgress) -> None:
         """Set `position` on the brokers of its view soon. Where a query `begins`, only what is past the brokers' data
         is set, back: what a broker appends from now on is before the group's position, and would not be read."""
         self._last = position
@@ -143,7 +143,7 @@ class BrokerPositions:
         self._closed = True
         self._writer.close()
 
-    def _write(self, position: Position) -> None:
+    def _write(self, position: QueryProgress) -> None:
         """Set what has moved; runs on the writer's thread."""
         if self._closed:
             return  # without waiting for this write any longer

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from spark_source.offsets.offsets import Offsets, PartitionSet, Run
+from spark_source.offsets.offsets import Offsets, PartitionRun, PartitionSet
 from tubeclient.consumers.group import GroupMembership
 from tubeclient.errors import ConfigurationError, ConnectError, TubeError
 from tubeclient.keys import PartitionKey, StoreBounds, StoreKey
@@ -98,7 +98,7 @@ class Snapshot:
         """The end of each partition, as far as its broker ever reported it."""
         return Offsets.of_runs(
             {
-                store: [Run(first, last, self.last_bounds[store].max_offset) for first, last in spans]
+                store: [PartitionRun(first, last, self.last_bounds[store].max_offset) for first, last in spans]
                 for store, spans in self.configured.spans.items()
                 if store in self.last_bounds
             }

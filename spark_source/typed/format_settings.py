@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_source.options.settings_file import dashed
 from spark_source.read.schema import spark_type
 from spark_source.typed.record_format import RecordFormat, arrow_columns, pinned
-from spark_source.typed.selection import Output, Selection
+from spark_source.typed.selection import SelectedColumn, Selection
 from tubeclient.errors import ConfigurationError
 from tubeclient.records import Decoder, RecordSpec
 from tubeclient.records.avro_schema import columns_of_schema
@@ -119,7 +119,7 @@ class FormatSettings:
         spec = self._spec
         has_own = complete.kind == "avro" or not complete.ddl.strip()
         schema = _own_columns(spec) if has_own else _parsed(complete.ddl)
-        columns = [Output(name, (name,)) for name in schema.names]
+        columns = [SelectedColumn(name, (name,)) for name in schema.names]
         selection = None
         if self.select is not None:
             text = _read(self.select, "select") if self.select.strip().lower().endswith(".sql") else self.select
@@ -202,7 +202,7 @@ class FormatSettings:
         )
 
 
-def _plain(schema: StructType, columns: Sequence[Output], setting: str, name: str) -> Output:
+def _plain(schema: StructType, columns: Sequence[SelectedColumn], setting: str, name: str) -> SelectedColumn:
     """The one of `columns`, of records with this schema, that can be compared. ConfigurationError."""
     found = next((one for one in columns if one.name.lower() == name.lower()), None)
     if found is None:

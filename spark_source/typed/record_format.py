@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from spark_source.typed.selection import Output, Selection
+    from spark_source.typed.selection import SelectedColumn, Selection
 
 
 PINNED: Final[Mapping[str, str]] = {
@@ -205,7 +205,7 @@ def arrow_columns(fields: Iterable[StructField]) -> pa.Schema:
     return pa.schema([_arrow_field(one) for one in fields])
 
 
-def _selected(one: Output, columns: Mapping[str, StructField]) -> StructField:
+def _selected(one: SelectedColumn, columns: Mapping[str, StructField]) -> StructField:
     """A column of a selection, of records with these columns."""
     from pyspark.sql.types import StructField
 

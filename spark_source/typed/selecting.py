@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.typed.columns import CHANGE
-from spark_source.typed.selection import ROW, Flags, Output, Selection, Sql, in_utc
+from spark_source.typed.selection import ROW, Flags, SelectedColumn, Selection, Sql, in_utc
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient.records.decoder import Decoded, Decoder
 
@@ -140,7 +140,7 @@ class Selecting:
                 reasons = pc.coalesce(reasons, of_bad)
         return values, reasons
 
-    def _some(self, one: Output, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
+    def _some(self, one: SelectedColumn, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
         """A column of these rows, the first of which has this number; and the rows that have none."""
         try:
             return _cast(self._sql.columns([sql], rows)[0], one.type), []

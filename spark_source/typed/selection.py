@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import duckdb
     from duckdb.sqltypes import DuckDBPyType
 
-__all__ = ["ROW", "Flags", "Output", "Selection", "Sql", "in_utc"]
+__all__ = ["ROW", "Flags", "SelectedColumn", "Selection", "Sql", "in_utc"]
 
 Flags: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 """One for each row."""
@@ -52,7 +52,7 @@ _CLOCKS: Final = ("current_date", "current_time", "current_timestamp", "localtim
 """Functions of SQL that have no brackets."""
 
 
-class Output(NamedTuple):
+class SelectedColumn(NamedTuple):
     """A column that a record gets."""
 
     name: str
@@ -68,7 +68,7 @@ class Output(NamedTuple):
 class Selection:
     """What records have in place of their columns. Can be pickled."""
 
-    outputs: tuple[Output, ...]
+    outputs: tuple[SelectedColumn, ...]
     width: int
     """How many columns the schema has; what records have behind those stays as it is."""
     time_zone: str
@@ -86,13 +86,15 @@ class Selection:
         outputs = []
         for name, part in found:
             if (column := _column_of(part, names)) is not None:
-                outputs.append(Output(name or column, (column,)))
+                outputs.append(SelectedColumn(name or column, (column,)))
                 continue
             tree["statements"][0]["node"]["select_list"] = [{**part, "alias": ""}]
             expression = sql.text(tree).removeprefix("SELECT ").removesuffix(f" FROM {_RECORD}")
             needs = tuple(dict.fromkeys(_needed(part, names, sql)))
             _type_of(sql, name, expression, rows)  # says what is wrong where all columns are there
-            outputs.append(Output(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, ROW]))))
+            outputs.append(
+                SelectedColumn(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, ROW])))
+            )
         given = [one.name.lower() for one in outputs]
         if twice := next((name for name in given if given.count(name) > 1), None):
             raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tubeclient.producing.outgoing import OutgoingMessage
 
-__all__ = ["InFlight", "write_rows"]
+__all__ = ["SendWindow", "write_rows"]
 
 MAX_SLICES: Final = 8
 """How many slices of a task's rows may be in flight to the brokers."""
@@ -54,7 +54,7 @@ def write_rows(
     set_up_task()
     settings = client_settings(options)
     producer = Producer(settings, max_in_flight=MAX_SLICES * SLICE_MESSAGES)  # opens nothing before it publishes
-    in_flight = InFlight(
+    in_flight = SendWindow(
         producer.submit_each, options.retry_limit_ms + options.rpc_timeout_ms + settings.connect_timeout_ms
     )
     maker = MessageMaker(columns, options.topic, options.message_time_zone)
@@ -86,7 +86,7 @@ def write_rows(
     return WriterCommitMessage()
 
 
-class InFlight:
+class SendWindow:
     """Sends messages in order, with at most MAX_SLICES slices of them in flight.
 
     `timeout_ms` is how long to wait for the answers to one slice; the sender gives up earlier, with a reason.

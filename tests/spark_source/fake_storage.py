@@ -11,7 +11,7 @@ from offsets_store import GroupKey, OffsetsTable, OffsetsTableError
 from offsets_store.rows import Row
 from offsets_store.run import Conflict
 from offsets_store.schema import POSITION
-from spark_source.progress.writer import Waits
+from spark_source.progress.latest_writer import Waits
 from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fakes import ROW, FakeCluster, as_json, planner_with
 

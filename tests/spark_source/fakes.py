@@ -13,8 +13,8 @@ from spark_source.cluster.cluster import TubeCluster
 from spark_source.options.given import parse_options
 from spark_source.options.source_options import SourceOptions
 from spark_source.plan.read_task import ReadTask
-from spark_source.progress.progress_table import Position, ProgressTable
-from spark_source.progress.writer import Waits
+from spark_source.progress.latest_writer import Waits
+from spark_source.progress.progress_table import ProgressTable, QueryProgress
 from tests.spark_source.as_spark import JsonPlanner
 from tubeclient.admin.broker_webs import BrokerWebs
 from tubeclient.consumers.group import GroupMembership
@@ -245,7 +245,7 @@ def in_rows(partitions: Iterable[ReadTask]) -> dict[int, list[tuple[str, int, in
 class SettledTable(ProgressTable):
     """What a call recorded is in the table when it returns, if that works."""
 
-    def record(self, position: Position) -> None:
+    def record(self, position: QueryProgress) -> None:
         super().record(position)
         self._writer.call(lambda: None, 30)
         self.check()

@@ -13,8 +13,8 @@ from embedded_tubemq.cluster import EmbeddedTubeMQ
 from tests.tubeclient.stored import bodies
 from tests.waiting import wait_for
 from tubeclient import ClientClosed, ClientSettings, ConnectionLost, DeadlineExceeded, Producer, SendResult
-from tubeclient.producing.delivery import InFlight
 from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.sender import InFlight
 from tubeclient.wire.envelope import encode_response
 from tubeclient.wire.methods import Method
 from tubeclient.wire.proto.broker_pb2 import SendMessageResponseB2P
@@ -97,12 +97,12 @@ def test_closing_gives_up_what_is_not_answered_in_time(
 def test_a_fault_while_the_producer_closes_is_no_lateness(stuck: tuple[Producer, Future[SendResult]]) -> None:
     producer, first = stuck
     assert isinstance(first, InFlight)
-    delivery = producer._delivery
+    sender = producer._sender
     wait_for(lambda: first.attempts, "the first attempt")
-    with delivery.lock:  # as close does, before it wakes the thread that gives up the rest
-        delivery._closed = True
+    with sender.lock:  # as close does, before it wakes the thread that gives up the rest
+        sender._closed = True
         number = first.number
-    delivery._failed(first, number, ConnectionLost("x"))
+    sender._failed(first, number, ConnectionLost("x"))
     producer.close(timeout_ms=0)
     with pytest.raises(ClientClosed, match=r"closed before a message to topic clicks was answered"):
         first.result(0)
@@ -162,9 +162,9 @@ def test_what_comes_of_an_attempt_that_is_over_comes_to_nothing(settings: Client
             [encode_response(Method.SEND_MESSAGE.spec.method_id, other.SerializeToString())],
             ConnectionLost("x"),
         ):
-            producer._delivery._answered([(future, 0, found.partition)], late)
+            producer._sender._answered([(future, 0, found.partition)], late)
         assert future.result(0) == found
-        assert not producer._delivery.given_up
+        assert not producer._sender.given_up
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ def test_a_message_is_settled_once_though_the_one_before_it_closes_the_producer(
     producer = Producer(settings)
     producer.publish(["clicks"])
     producer.send("clicks", b"x")
-    delivery = producer._delivery
+    sender = producer._sender
     both = [InFlight(OutgoingMessage("nowhere", b"x", 0, "", ""), deadline=0.0, submitted=0.0) for _ in range(2)]
     both[0].add_done_callback(lambda _: producer.close(timeout_ms=0))
-    with delivery.lock:
-        delivery._on_the_way.update(both)
-    delivery._attempt(both)
+    with sender.lock:
+        sender._on_the_way.update(both)
+    sender._attempt(both)
     assert [type(one.exception(0)) for one in both] == [DeadlineExceeded, ClientClosed]

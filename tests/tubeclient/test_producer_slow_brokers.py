@@ -28,7 +28,7 @@ def separate(producer: Producer, dead_port: int | None = None) -> None:
     brokers = dict(session.brokers)
     if dead_port is not None:
         brokers[1] = brokers[1]._replace(host="127.0.0.1", port=dead_port)
-    with producer._delivery.lock:
+    with producer._sender.lock:
         producer._routes.publish({}, layouts, brokers)
 
 

@@ -33,8 +33,8 @@ from tubeclient.net.fork import ProcessBound
 from tubeclient.net.pool import ConnectionPool
 from tubeclient.net.runner import FlowRunner
 from tubeclient.net.waiting import OneThread
-from tubeclient.producing.delivery import Delivery, InFlight
 from tubeclient.producing.outgoing import OutgoingMessage
+from tubeclient.producing.sender import InFlight, Sender
 from tubeclient.settings import ClientSettings, checked_settings
 from tubeclient.wire.sends import SendEncoder, SendResult
 
@@ -91,7 +91,7 @@ class Producer(ProcessBound):
         self._runner = FlowRunner(self._pool)
         self._routes = Routes()
         encoder = SendEncoder(self.client_id, own_address(), settings.rpc_timeout_ms, masters.authority.to_broker)
-        self._delivery = Delivery(self._pool, self._routes, encoder.frames, max_in_flight)
+        self._sender = Sender(self._pool, self._routes, encoder.frames, max_in_flight)
         self._heartbeats = OneThread(self._beat, "tubeclient-producer")
         self._closed = threading.Event()
         self._watch = Watch("a Producer", self._end)
@@ -178,10 +178,10 @@ class Producer(ProcessBound):
         """Ask the master where topics can be written, and publish those of `starts` that can; returns the others."""
         with self._session_lock:
             self._check_open()
-            with self._delivery.lock:
+            with self._sender.lock:
                 topics = {*self._routes.topics, *starts}
             self._runner.run(self._session.refresh(sorted(topics)))
-            with self._delivery.lock:
+            with self._sender.lock:
                 return self._routes.publish(starts, self._session.layouts, self._session.brokers)
 
     def _beat(self) -> None:
@@ -281,7 +281,7 @@ class Producer(ProcessBound):
                     f"a message of {size} bytes, attributes included, exceeds topic {topic}'s limit of {limit} bytes"
                 )
         in_flight = [InFlight(message, deadline, now) for message in messages]
-        self._delivery.submit(in_flight)
+        self._sender.submit(in_flight)
         return [*in_flight]
 
     def send(
@@ -312,7 +312,7 @@ class Producer(ProcessBound):
             DeadlineExceeded: Messages are still in flight after that time.
         """
         self._check_open()
-        if not self._delivery.flush(self._seconds(timeout_ms)):
+        if not self._sender.flush(self._seconds(timeout_ms)):
             raise DeadlineExceeded("messages are still in flight; their futures will have the results")
 
     def close(self, *, timeout_ms: float | None = None) -> None:
@@ -330,7 +330,7 @@ class Producer(ProcessBound):
 
     def _close(self, seconds: float) -> None:
         """May be called again."""
-        self._delivery.close(seconds)
+        self._sender.close(seconds)
         self._closed.set()
         try:
             # Not by `acquire`, which an interrupt may leave held. Who has it ends within the time of its calls.
@@ -341,13 +341,13 @@ class Producer(ProcessBound):
             _log.info("could not unregister the producer; the master's lease will end: %s", error)
         self._registered = False  # only now: an interrupted caller comes here again
         self._pool.close()
-        self._delivery.join()
+        self._sender.join()
         self._heartbeats.join(_JOIN_SECONDS)
 
     def _end(self) -> None:
         """The program ends, and nobody closed this producer: nobody looks at its futures, so say what is lost."""
-        self._delivery.close(_END_SECONDS)
-        for topic, count in self._delivery.given_up.items():
+        self._sender.close(_END_SECONDS)
+        for topic, count in self._sender.given_up.items():
             _log.error(
                 "%d messages to topic %s were given up: no broker acknowledged them before they were late or the "
                 "program ended. Call flush or close to wait for them",

@@ -39,10 +39,10 @@ _FAR: Final = "{} is not of the years 1 to 9999"
 
 def avro_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes], dict[str, Any]]:
     """How a record's bytes are read. ConfigurationError: the schema is none, or has other columns."""
-    return _Reader(spec, columns).read
+    return _AvroReader(spec, columns).read
 
 
-class _Reader:
+class _AvroReader:
     def __init__(self, spec: RecordSpec, columns: Sequence[Column]) -> None:
         record = record_type(spec.descriptor.decode(), spec.options)
         if [(one.name, one.simple) for one in columns] != [(one.name, simple_name(one.type)) for one in record.type]:

@@ -26,10 +26,10 @@ _LOG: Final = "canal"
 
 def canal_reader(spec: RecordSpec) -> Callable[[str], list[Row]]:
     """How a message's text is read."""
-    return _Reader(spec).read
+    return _CanalReader(spec).read
 
 
-class _Reader:
+class _CanalReader:
     def __init__(self, spec: RecordSpec) -> None:
         self._syntax = syntax_of(spec.options)
         self._rows = Rows(spec)

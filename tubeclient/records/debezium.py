@@ -56,10 +56,10 @@ _BYTES: Final = f"is bytes for a DECIMAL: {_SET_SCHEMA}, or the connector's deci
 
 def debezium_reader(spec: RecordSpec) -> Callable[[str], list[Row]]:
     """How an event's text is read. ConfigurationError: an option is wrong."""
-    return _Reader(spec).read
+    return _DebeziumReader(spec).read
 
 
-class _Reader:
+class _DebeziumReader:
     def __init__(self, spec: RecordSpec) -> None:
         self._syntax = syntax_of(spec.options)
         self._rows = Rows(spec)

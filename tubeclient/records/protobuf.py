@@ -68,10 +68,10 @@ def protobuf_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[by
             "protobuf runs its code in Python, which reads some messages otherwise. Unset"
             " PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or install protobuf from a wheel for this machine"
         )
-    return _Reader(spec, columns).read
+    return _ProtobufReader(spec, columns).read
 
 
-class _Reader:
+class _ProtobufReader:
     def __init__(self, spec: RecordSpec, columns: Sequence[Column]) -> None:
         message = message_type(spec.descriptor, spec.message)
         self._type, self._message, self._columns = message, GetMessageClass(message), columns

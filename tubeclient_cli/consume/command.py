@@ -79,14 +79,14 @@ def consume(
         from tubeclient.wire.message_time import zone_named
         from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.terminal import until_interrupted
-        from tubeclient_cli.consume.reading import Output, Wanted, decoder_of, read_topic
+        from tubeclient_cli.consume.reading import MessagePrinter, Wanted, decoder_of, read_topic
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())
         wanted = Wanted(topic, tags, parse_place(start, "--from", zone), zone.key, follow)
         if start == "latest" and not follow:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
-        output = Output(sys.stdout, decoder_of(payload, zone), tags, max_messages, message_id, as_json=json)
+        output = MessagePrinter(sys.stdout, decoder_of(payload, zone), tags, max_messages, message_id, as_json=json)
         settings = settings_of(master_servers, further_options(option))
         with until_interrupted():
             read_topic(settings, wanted, output)

@@ -60,7 +60,7 @@ def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
     return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
-def read_topic(settings: ClientSettings, wanted: Wanted, output: Output) -> None:
+def read_topic(settings: ClientSettings, wanted: Wanted, output: MessagePrinter) -> None:
     """Read ranges under reader groups: no position of a user's group moves. Raises TubeError."""
     topic = topic_name(wanted.topic)
     with topics_known(settings, [topic]):
@@ -102,7 +102,7 @@ def _read(
     begins: Mapping[PartitionKey, int],
     ends: Mapping[PartitionKey, int],
     tags: frozenset[str],
-    output: Output,
+    output: MessagePrinter,
 ) -> None:
     ranges = [
         WantedRange(view.broker_of(key), OffsetRange(key, begins[key], end), tags)
@@ -117,7 +117,7 @@ def _read(
                     return
 
 
-class Output:
+class MessagePrinter:
     """Writes up to `most` messages, or records where there is a decoder, to a text stream and its bytes."""
 
     def __init__(

@@ -29,7 +29,7 @@ from tubeclient_cli.common.terminal import (
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 if TYPE_CHECKING:
-    from tubeclient_cli.ingest.output import Output
+    from tubeclient_cli.ingest.output import EventPrinter
 
 _TYPES: Final = {"bool": bool | None, "int": int | None, "tuple": list[str] | None, "Mapping": list[str] | None}
 """What the command line has for a field's type; a text for all others."""
@@ -130,10 +130,10 @@ def ingest(
     """
     with clear_errors("ingest"):
         with brought_by("spark"):
-            from tubeclient_cli.ingest.output import Output, print_error
+            from tubeclient_cli.ingest.output import EventPrinter, print_error
             from tubeclient_ingest.settings.load_settings import load_settings
 
-        output = Output(as_json=as_json)
+        output = EventPrinter(as_json=as_json)
         try:
             for name in ("source_options", "format_options", "table_properties"):
                 given[name] = pairs(_FLAGS[name], given[name]) or None
@@ -162,7 +162,7 @@ def _ingest(
     reset_offsets: list[str],
     master: str | None,
     confs: dict[str, str],
-    output: Output,
+    output: EventPrinter,
     *,
     verbose: bool,
 ) -> None:

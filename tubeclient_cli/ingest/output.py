@@ -19,7 +19,7 @@ _EVERY_SECONDS = 5.0
 """Rounds are often shorter, and people need no line for each."""
 
 
-class Output:
+class EventPrinter:
     """Prints events; `count` gets them too."""
 
     def __init__(self, *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ from tubeclient_ingest.tables.data_files import DataFile, DataFiles
 from tubeclient_ingest.tables.formats import FilesTable, files_of
 from tubeclient_ingest.tables.table_detail import TABLE_BY, GroupProperty, TableDetail
 from tubeclient_ingest.tasks.counting import Counted
-from tubeclient_ingest.tasks.round_read import Part
+from tubeclient_ingest.tasks.round_read import TablePart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -121,8 +121,10 @@ class CountsTable:
         files.add(pa.table(columns, schema=schema))
         return tuple(files.close())
 
-    def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
-        assert not isinstance(rows, Part)
+    def write(
+        self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
+    ) -> tuple[SinkState, Counted]:
+        assert not isinstance(rows, TablePart)
         if self._log is None:
             return self.sink.append(rows, record, state), Counted()
         files, self._files = self._files, ()

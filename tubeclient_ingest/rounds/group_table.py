@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from tubeclient_ingest.rounds.sink import Sink
-    from tubeclient_ingest.tasks.round_read import Part
+    from tubeclient_ingest.tasks.round_read import TablePart
     from tubeclient_ingest.tasks.staging import Route
 
 READ_AGAIN_SECONDS: Final = 2.0
@@ -67,7 +67,7 @@ class RoundWriter(Protocol):
     why_spark: str
 
     def write(
-        self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState
+        self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
     ) -> tuple[SinkState, Counted]: ...
 
     def rest(self) -> None: ...
@@ -159,7 +159,7 @@ class GroupTable:
 
     def write(
         self,
-        rows: DataFrame | Part | None,
+        rows: DataFrame | TablePart | None,
         ends: Offsets,
         streams: Mapping[str, Reached] = _NO_STREAMS,
         counts: tuple[Count, ...] = (),

@@ -34,7 +34,7 @@ from tubeclient_ingest.settings.ingest_settings import TARGET, IngestSettings
 from tubeclient_ingest.settings.table_by import REST, StreamId
 from tubeclient_ingest.tables.formats import JobTable
 from tubeclient_ingest.tasks.counting import Counted, persisted
-from tubeclient_ingest.tasks.round_read import Part, RoundRead
+from tubeclient_ingest.tasks.round_read import RoundRead, TablePart
 from tubeclient_ingest.tasks.staging import Route, Staged, columns_by_stream
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class StreamTables:
         routing = self._routes.routing(start, end)
 
         def write(one: Stream) -> Counted | Exception:
-            part = Part(read, routing, one.name, found[one.name], partitions_of(one, start, end))
+            part = TablePart(read, routing, one.name, found[one.name], partitions_of(one, start, end))
             return self._commit_one(one, part, counts[one.name], start, end)
 
         done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
@@ -295,7 +295,7 @@ class StreamTables:
         return self._commit_one(one, rows, minutes, start, end)
 
     def _commit_one(
-        self, one: Stream, rows: DataFrame | Part, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+        self, one: Stream, rows: DataFrame | TablePart, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
     ) -> Counted | Exception:
         assert one.table is not None
         try:

@@ -37,7 +37,7 @@ from tubeclient_ingest.tables.spark_table import SparkTable
 from tubeclient_ingest.tables.table_detail import GroupProperty, TableDetail
 from tubeclient_ingest.tables.target_columns import TargetRules, check_columns, columns_of, lacking, widenings
 from tubeclient_ingest.tasks.counting import Counted, count, persisted
-from tubeclient_ingest.tasks.round_read import Part, RoundRead
+from tubeclient_ingest.tasks.round_read import RoundRead, TablePart
 from tubeclient_ingest.tasks.staging import Route, Routing
 
 if TYPE_CHECKING:
@@ -233,9 +233,9 @@ class Writer:
         assert self._columns is not None
         return self._spark.createDataFrame([], self._columns)
 
-    def part(self, read: RoundRead) -> DataFrame | Part:
+    def part(self, read: RoundRead) -> DataFrame | TablePart:
         """A round for the only table of a job: rows for Spark, or files."""
-        return Part(read, Routing(), "") if self._files is not None else read.rows(self.decoding())
+        return TablePart(read, Routing(), "") if self._files is not None else read.rows(self.decoding())
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Route:
         """What tasks make of records for the commit `record`, which comes next."""
@@ -284,7 +284,9 @@ class Writer:
         # What the history no longer has is there.
         return Unsettled(now, rows, {one for one in rows if now.run_of.get(one.number, one.run_id) == one.run_id})
 
-    def write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+    def write(
+        self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
+    ) -> tuple[SinkState, Counted]:
         """Write a round (None: only where the group's rows end), on top of `state`. Returns what the target says then,
         and the records, counted where bad ones are kept.
 
@@ -326,11 +328,13 @@ class Writer:
 
             return self.sink.append(None, record, state, merge), found.others
 
-    def _write(self, rows: DataFrame | Part | None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+    def _write(
+        self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
+    ) -> tuple[SinkState, Counted]:
         table = self.bad_records
         if rows is None:
             return self.sink.append(None if self._files is not None else self._no_rows(), record, state), Counted()
-        if isinstance(rows, Part):
+        if isinstance(rows, TablePart):
             return self._write_files(rows, record, state)
         if not self.record_format.has_change:
             rows = rows.drop(ARRIVAL)
@@ -369,7 +373,7 @@ class Writer:
         counts = tuple(one._replace(bad=one.bad + bad.get(one.minute_ms, 0)) for one in record.counts)
         return replace(record, bad=counted.bad, counts=counts)
 
-    def _write_files(self, part: Part, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
+    def _write_files(self, part: TablePart, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         """Commit what tasks wrote."""
         table, files = self.bad_records, self._files
         assert files is not None

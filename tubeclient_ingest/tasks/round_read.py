@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["COLUMNS", "NAME", "Part", "RoundRead", "read_tasks"]
+__all__ = ["COLUMNS", "NAME", "RoundRead", "TablePart", "read_tasks"]
 
 NAME: Final = "__stream"
 """The column of the stream that a row is of."""
@@ -69,7 +69,7 @@ class RoundRead:
         return self._spark.range(0, count, 1, count).mapInArrow(work, columns)
 
 
-class Part:
+class TablePart:
     """What one table gets of a round, as files."""
 
     def __init__(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offset_spec import OffsetSpec
-from spark_source.offsets.offsets import Offsets, PartitionSet, Run
+from spark_source.offsets.offsets import Offsets, PartitionRun, PartitionSet
 from tests.spark_source.fakes import offset_maps, partition_keys
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, StoreKey
@@ -104,9 +104,9 @@ def test_what_a_checkpoint_has_can_be_given_as_starting_offsets() -> None:
 
 @given(offset_maps)
 def test_runs_of_any_length_are_joined(positions: dict[PartitionKey, int]) -> None:
-    apart: dict[StoreKey, list[Run]] = {}
+    apart: dict[StoreKey, list[PartitionRun]] = {}
     for one, at in sorted(positions.items(), reverse=True):
-        apart.setdefault(one.store, []).insert(0, Run(one.partition_id, one.partition_id, at))
+        apart.setdefault(one.store, []).insert(0, PartitionRun(one.partition_id, one.partition_id, at))
     joined, other = Offsets.of_runs(apart), Offsets.of(positions)
     assert joined == other
     assert hash(joined) == hash(other)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.offsets.offsets import Offsets
-from spark_source.progress.progress_table import Position
-from spark_source.progress.writer import Waits
+from spark_source.progress.latest_writer import Waits
+from spark_source.progress.progress_table import QueryProgress
 from spark_source.stream.group_position import BrokerPositions
 from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, key, options, planner
 from tests.waiting import wait_for
@@ -57,8 +57,8 @@ def at(**rows: int) -> Offsets:
     return Offsets.of({key(f"1:t:{name[1:]}"): row * ROW for name, row in rows.items()})
 
 
-def position(complete: Offsets, view: ClusterView) -> Position:
-    return Position(complete, {}, view, datetime.now(UTC))
+def position(complete: Offsets, view: ClusterView) -> QueryProgress:
+    return QueryProgress(complete, {}, view, datetime.now(UTC))
 
 
 def told(cluster: FakeCluster) -> dict[str, int]:

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsets_store import OffsetsTableError, SupersededRun
-from spark_source.progress.writer import Waits
+from spark_source.progress.latest_writer import Waits
 from tests.examples import examples
 from tests.spark_source.as_spark import JsonPlanner
 from tests.spark_source.fake_storage import FAULTS, SHORT, FakeStorage, at, both, broken, lost_race, open_planner
@@ -199,7 +199,7 @@ HANGING = """
 import os, pathlib, sys
 from offsets_store import GroupKey, OffsetsTable, PartitionProgress
 from tubeclient.keys import PartitionKey
-from spark_source.progress.writer import Waits
+from spark_source.progress.latest_writer import Waits
 from tests.spark_source.fakes import FakeCluster, as_json, planner_with
 
 folder = pathlib.Path(sys.argv[1])

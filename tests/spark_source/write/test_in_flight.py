@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.write import task_write
-from spark_source.write.task_write import InFlight
+from spark_source.write.task_write import SendWindow
 from tubeclient.errors import DeadlineExceeded, ServerBusy
 from tubeclient.producing.outgoing import OutgoingMessage
 
@@ -71,7 +71,7 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in limits.items():
             patch.setattr(task_write, name, limit)
-        flying = InFlight(sender.submit_each, 1_000)
+        flying = SendWindow(sender.submit_each, 1_000)
         for sizes in batches:
             flying.send(messages(sizes))
         assert len(sender.sent) == sum(map(len, batches))
@@ -84,7 +84,7 @@ def test_all_is_sent_in_order_and_never_too_much_at_once(
 
 def test_a_message_that_failed_ends_the_sending() -> None:
     sender = FakeSender(refuse=b"5")
-    flying = InFlight(sender.submit_each, 1_000)
+    flying = SendWindow(sender.submit_each, 1_000)
     with pytest.raises(ServerBusy, match="sending to 1:t:0"):
         flying.send(messages([0] * 10_000))
     assert len(sender.sent) == task_write.MAX_SLICES * task_write.SLICE_MESSAGES
@@ -95,7 +95,7 @@ def test_the_wait_for_an_answer_ends() -> None:
         def submit_each(self, messages: Sequence[OutgoingMessage]) -> list[Future[Any]]:
             return [Future() for _ in messages]
 
-    flying = InFlight(Silent().submit_each, 10)
+    flying = SendWindow(Silent().submit_each, 10)
     flying.send(messages([0]))
     with pytest.raises(DeadlineExceeded, match="neither acknowledged nor given up within 10 ms"):
         flying.drain()

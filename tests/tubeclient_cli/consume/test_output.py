@@ -7,7 +7,7 @@ import io
 from tubeclient.flows.read_range import Pack
 from tubeclient.keys import PartitionKey
 from tubeclient.wire.messages import Columns
-from tubeclient_cli.consume.reading import Output
+from tubeclient_cli.consume.reading import MessagePrinter
 
 BODIES = [b"Zo\xc3\xab\t1", b"\x1b[31mred\xff", "a\u2028b".encode()]
 
@@ -28,7 +28,7 @@ def pack_of(damaged: dict[int, str] | None = None) -> Pack:
 
 def printed(*, terminal: bool, tags: frozenset[str] = frozenset(), damaged: dict[int, str] | None = None) -> bytes:
     stream = Stream(terminal)
-    output = Output(stream, None, tags, None, as_json=False)
+    output = MessagePrinter(stream, None, tags, None, as_json=False)
     output.write(pack_of(damaged))
     assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue()

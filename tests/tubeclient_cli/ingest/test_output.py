@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tubeclient_cli.ingest.output import Output, summary_line
+from tubeclient_cli.ingest.output import EventPrinter, summary_line
 from tubeclient_ingest.commits.stream_ends import LeftBehind
 from tubeclient_ingest.run import IngestSummary, Round
 
 
 def test_a_round_says_how_many_streams_stay_behind(capsys: pytest.CaptureFixture[str]) -> None:
-    output = Output(as_json=False)
+    output = EventPrinter(as_json=False)
     for stream in ("clicks", "clicks", "views"):
         output(LeftBehind(stream, "no table"))
     output(Round("", 1, 5, 5, 0.5, 10.0, 0))

@@ -66,7 +66,7 @@ _SETTLED = OutgoingMessage("", b"", 0, "", "")
 """Instead of a settled message, whose future may be kept."""
 
 
-class Delivery:
+class Sender:
     """Delivers messages over `routes`. `encode` makes the frames for messages, their partitions and serial numbers.
 
     Its thread chooses the partitions and watches the time, and a thread per broker sends. Callers only hand messages
@@ -96,7 +96,7 @@ class Delivery:
         self._closing = False
         self._closed = False
         self._thread = OneThread(self._deliver, "tubeclient-delivery")
-        show(self, Delivery._now)
+        show(self, Sender._now)
 
     def submit(self, messages: Sequence[InFlight]) -> None:
         """Send messages with one deadline, in order. Waits, till that, while too many are in flight."""

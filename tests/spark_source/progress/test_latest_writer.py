@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source.progress.writer import NoAnswer, Waits, Writer
+from spark_source.progress.latest_writer import LatestWriter, NoAnswer, Waits
 
 
 class Place:
@@ -25,15 +25,15 @@ class Place:
     def __init__(self) -> None:
         self.written: list[int] = []
         self.error: Exception | None = None
-        self.made: list[Writer[int]] = []
+        self.made: list[LatestWriter[int]] = []
 
     def write(self, value: int) -> None:
         if self.error is not None:
             raise self.error
         self.written.append(value)
 
-    def writer(self, retry: float = 3600.0, **more: Any) -> Writer[int]:
-        self.made.append(Writer("the place", self.write, Waits(retry=retry), **more))
+    def writer(self, retry: float = 3600.0, **more: Any) -> LatestWriter[int]:
+        self.made.append(LatestWriter("the place", self.write, Waits(retry=retry), **more))
         return self.made[-1]
 
 
@@ -129,9 +129,9 @@ def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked(pl
 def test_a_write_that_hangs_does_not_keep_the_process() -> None:
     code = """
 import threading
-from spark_source.progress.writer import Writer
+from spark_source.progress.latest_writer import LatestWriter
 begun = threading.Event()
-Writer("a place", lambda _: (begun.set(), threading.Event().wait())).put(1)
+LatestWriter("a place", lambda _: (begun.set(), threading.Event().wait())).put(1)
 begun.wait()
 print("ends")
 """

@@ -36,7 +36,7 @@ class Waits(NamedTuple):
 WAITS: Final = Waits()
 
 
-class Writer(Generic[T]):
+class LatestWriter(Generic[T]):
     """One thread that runs jobs in order, and writes the newest value of `put`. It is a daemon: a store that hangs does
     not keep the process alive.
 
