@@ -337,8 +337,9 @@ class MemoryBadRecords:
         own = [one for one in self._table.rows if one.table in table_ids]
         return {one.attempt for one in own if one.sequence > self._table.last_settled(one.table)}
 
-    def last_settled(self, table_ids: Collection[str]) -> dict[str, int]:
-        return {one: self._table.last_settled(one) for one in table_ids}
+    def last_numbers(self, target: TableDetail) -> tuple[int, int]:
+        settled = self._table.last_settled(target.table_id)
+        return max([settled, *(one.sequence for one in self._table.rows if one.table == target.table_id)]), settled
 
     def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
         self._pause("settle")

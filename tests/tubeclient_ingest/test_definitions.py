@@ -140,7 +140,8 @@ def test_a_column_that_partitions_the_table_keeps_its_type(fixed: list[str], exp
         ("int", "DOUBLE", False),
         ("string", "INT", False),
         ("double", "INT", False),
-        ("date", "STRING", False),
+        ("date", "STRING", True),
+        ("binary", "STRING", True),
     ],
 )
 def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
@@ -157,3 +158,13 @@ def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
     assert f"events have {events} in n, which is {kind} in the table" in str(caught.value)
     assert not known.learn(ORDERS, [json.dumps([{"n": events}, ["id"]])])
     known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None]))
+
+
+def test_events_of_types_that_no_type_has_as_they_are_make_no_table() -> None:
+    known = keyed()
+    for kind in ("DATE", "STRING"):
+        known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": kind}, ["id"]])])
+    with pytest.raises(ConfigurationError, match="events have DATE or STRING in n, which no type has as they are"):
+        known.settings_of(ORDERS, None)
+    with pytest.raises(ConfigurationError, match="events have DATE or STRING in n"):
+        known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": "string"}, ["id"], []]))

@@ -84,7 +84,8 @@ class World:
         """A new run, which looks at the table of bad records. The one before may still be at work."""
         self.zombie = (self.read_state().sequence + 1, self.run)
         self.runs += 1
-        self.sink.numbers_after = last_of(self.written_down)
+        settled = last_of(self.written_down)
+        self.sink.numbers_elsewhere = max(settled, last_of(self.rows)), settled
 
     def whole_look(self) -> SinkState:
         """As `Writer` does it for the table of bad records."""

@@ -19,10 +19,11 @@ from typing import Any, Final
 from tubeclient.records.fault import BadRecord
 from tubeclient.records.json_text import STRICT, Node, parse_value
 
-__all__ = ["canal_columns", "canal_key", "changes_values", "debezium_columns", "merged_columns"]
+__all__ = ["canal_columns", "canal_key", "changes_values", "debezium_columns", "merged_columns", "no_type"]
 
 _MOST_DIGITS: Final = 38
 _SCHEMAS: Final = 1_000
+_OR: Final = " or "
 _WHOLE: Final = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 """Whole numbers, from the smallest on, with their digits."""
 
@@ -122,35 +123,50 @@ def _decimal(precision: str, scale: str) -> str:
 
 
 def merged_columns(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The columns of all, each of a type that has all values: STRING, if none else does."""
+    """The columns of all, each of a type that has all values, or of no type (see `no_type`): such as DATE or STRING."""
     found: dict[str, str] = {}
-    for one in several:
-        found |= {name: _wider(found.get(name, kind), kind) for name, kind in one.items()}
+    for columns in several:
+        found |= {name: _wider(found.get(name, kind), kind) for name, kind in columns.items()}
     return found
 
 
-def _wider(one: str, other: str) -> str:
-    if one == other:
-        return one
-    if one in _WHOLE and other in _WHOLE:
-        return max(one, other, key=[*_WHOLE].index)
-    if {one, other} == {"FLOAT", "DOUBLE"}:
-        return "DOUBLE"
-    sizes = [_size(one), _size(other)]
-    if None in sizes:
-        return "STRING"
-    before, after = (max(size[at] for size in sizes if size is not None) for at in (0, 1))
-    return _decimal(str(before + after), str(after))
+def no_type(kind: str) -> bool:
+    """Whether no type has all values of what `merged_columns` gives a column."""
+    return _OR in kind
+
+
+def _wider(kind: str, other: str) -> str:
+    for both in (kind, other, "DOUBLE"):
+        if takes(both, kind) and takes(both, other):
+            return both
+    sizes = [_size(kind), _size(other)]
+    before, after = (
+        (max(size[at] for size in sizes if size is not None) for at in (0, 1)) if None not in sizes else (0, 0)
+    )
+    if 0 < before + after <= _MOST_DIGITS:
+        return _decimal(str(before + after), str(after))
+    return _OR.join(sorted({*kind.split(_OR), *other.split(_OR)}))
+
+
+def takes(kind: str, events: str) -> bool:
+    """Whether a column of type `kind` has each value of events' type `events` as it is."""
+    exact = {"FLOAT": ("TINYINT", "SMALLINT"), "DOUBLE": ("FLOAT", "TINYINT", "SMALLINT", "INT"), "STRING": _WHOLE}
+    if kind == events or events in exact.get(kind, ()):
+        return True
+    if kind.startswith("ARRAY<") and events.startswith("ARRAY<"):
+        return takes(kind[6:-1], events[6:-1])
+    sizes = [_size(kind), _size(events)]
+    return None not in sizes and all(one >= other for one, other in zip(*filter(None, sizes), strict=True))
 
 
 def changes_values(kind: str, events: str) -> bool:
-    """Whether a column of type `kind` takes values of events' type `events` for others, and refuses none: texts such as
-    01 for whole numbers, and digits that a FLOAT or DOUBLE does not have."""
+    """Whether a column of type `kind` has some values of events' type `events` as others, where it does not refuse
+    them: times as numbers, bytes as text, 01 as 1. Digits of exact numbers are all there, or the value is refused."""
     kind, events = kind.upper(), events.upper()
-    exact = {"FLOAT": ("FLOAT", "TINYINT", "SMALLINT"), "DOUBLE": ("FLOAT", "DOUBLE", "TINYINT", "SMALLINT", "INT")}
-    if kind in exact:
-        return events not in exact[kind]
-    return events == "STRING" and _size(kind) is not None
+    if kind.startswith("ARRAY<") and events.startswith("ARRAY<"):
+        return changes_values(kind[6:-1], events[6:-1])
+    is_number = _size(kind) is not None and (_size(events) is not None or events in ("FLOAT", "DOUBLE"))
+    return not (is_number or takes(kind, events))
 
 
 def _size(kind: str) -> tuple[int, int] | None:

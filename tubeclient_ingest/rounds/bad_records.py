@@ -7,7 +7,7 @@ target's history, and is computed by whoever reads the table.
 
 A history ends, so now and then a run settles older numbers: it adds a row for each number and run that has rows, and
 whose commit the target has. What others add later for such numbers, who stood still or were overtaken, never counts.
-The next number is above all that are settled, also if the target was put back from a copy.
+If the target was put back from a copy, the next number is above all those of rows.
 Rows of no commit are removed where that is easy.
 """
 
@@ -183,31 +183,36 @@ class BadRecords:
 
     def unsettled(self, table_ids: Sequence[str]) -> set[Attempt]:
         """The attempts to commit for which there are rows, behind the last one of their table that is settled."""
-        last = self.last_settled(table_ids)
-        found = self._numbers(
-            table_ids, f"`sequence` > {min(last.values(), default=0)}", "targetId", "sequence", "runId"
-        )
-        return {Attempt(*one) for *one, number in found if number > last[one[0]]}
+        ids = f"`targetId` IN ({', '.join(['{}'] * len(table_ids))})"
+        found = self._numbers("`targetId`, ", ids, *table_ids) if table_ids else []
+        settled = {target_id: last or 0 for target_id, number, last in found if number > (last or 0)}
+        if not settled:
+            return set()
+        behind = f"{ids} AND `sequence` > {min(settled.values())}"
+        found = self._numbers("`targetId`, `sequence`, `runId`, ", behind, *table_ids)
+        return {Attempt(*attempt) for *attempt, number, _ in found if number > settled.get(attempt[0], number)}
 
-    def last_settled(self, table_ids: Sequence[str]) -> dict[str, int]:
-        """The highest numbers that are settled of targets with these ids; 0 without any."""
-        return dict.fromkeys(table_ids, 0) | dict(self._numbers(table_ids, _SETTLEMENT, "targetId"))
+    def last_numbers(self, target: TableDetail) -> tuple[int, int]:
+        """The highest number for which there are rows, for the target or what was in its place; and the highest one
+        that is settled. 0 without any."""
+        [(tried, settled)] = self._numbers("", "(`targetId` = {} OR `target` = {})", target.table_id, _place(target))
+        return tried or 0, settled or 0
 
-    def _numbers(self, table_ids: Sequence[str], where: str, *keys: str) -> list[tuple[Any, ...]]:
-        """The keys of the group's rows for targets with these ids, each with its highest number. Where delta-rs can
-        read the table it is asked: it takes a tenth of the time."""
+    def _numbers(self, keys: str, where: str, *texts: str) -> list[tuple[Any, ...]]:
+        """The keys of the group's rows for which SQL is true, each with its highest number and the highest one that is
+        settled; each {} is one of the texts. delta-rs is asked where it can read the table, as it takes a tenth of the
+        time."""
         from pyspark.sql import functions as F
 
-        if not table_ids:
-            return []
+        last = "max(`sequence`)", f"max(CASE WHEN {_SETTLEMENT} THEN `sequence` END)"
         if not isinstance(self._log, LogTable) or self._log.has_deletion_vectors:
-            found = self._own(table_ids).where(where).groupBy(*keys).agg(F.max("sequence")).collect()
-            return [tuple(row) for row in found]
-        columns, ids = ", ".join(f"`{one}`" for one in keys), ", ".join(["'{}'"] * len(table_ids))
-        own = f"`consumerGroup` = '{{}}' AND `targetId` IN ({ids})"
-        sql = f"SELECT {columns}, max(`sequence`) FROM log WHERE {own} AND {where} GROUP BY {columns}"  # noqa: S608
-        rows = self._log.query(sql.replace("`", '"'), self._consumer_group, *table_ids)
-        return list(zip(*rows.values(), strict=True))
+            rows = self._of_group_only().where(where.format(*map(text_in_sql, texts)))
+            names = [key.strip(" `") for key in keys.split(",")[:-1]]
+            return [tuple(row) for row in rows.groupBy(*names).agg(*map(F.expr, last)).collect()]
+        sql = f"SELECT {keys}{', '.join(last)} FROM log WHERE `consumerGroup` = {{}} AND {where}"  # noqa: S608
+        sql += f" GROUP BY {keys.rstrip(', ')}" if keys else ""
+        found = self._log.query(sql.replace("`", '"').replace("{}", "'{}'"), self._consumer_group, *texts)
+        return list(zip(*found.values(), strict=True))
 
     def last_number(self, target: TableDetail) -> int:
         """The highest number for which there are rows; 0 without any."""
@@ -220,8 +225,7 @@ class BadRecords:
         of each."""
         from pyspark.sql import functions as F
 
-        rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
-        rows = rows.where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
+        rows = self._of_group_only().where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
         return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
 
     def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
@@ -253,6 +257,9 @@ class BadRecords:
 
         same = {name: F.lit(value) for name, value in _written_for(record, target).items()}
         self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
+
+    def _of_group_only(self) -> DataFrame:
+        return self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
 
     def _own(self, table_ids: Sequence[str]) -> DataFrame:
         return self._table.rows(self._of_group(table_ids))

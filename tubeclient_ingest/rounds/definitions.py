@@ -17,7 +17,7 @@ from spark_source.typed.columns import CHANGE, LINEAGE
 from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
-from tubeclient.records.event_columns import changes_values, merged_columns
+from tubeclient.records.event_columns import changes_values, merged_columns, no_type
 from tubeclient_ingest.rounds.upserts import KEY
 from tubeclient_ingest.settings.group_settings import defines, fits, manager_of, of_stream, table_by_of
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
@@ -166,7 +166,10 @@ class Definitions:
             self._widens[name] = tuple(fixed)
             columns = self._wider(name, columns, events, key)
         for one, kind in columns.items():
-            if changes_values(kind, wanted := events.get(one, kind)):
+            wanted = events.get(one, kind)
+            if no_type(wanted):
+                raise ConfigurationError(f"events have {wanted} in {one}, which no type has as they are. Give a schema")
+            if changes_values(kind, wanted):
                 raise ConfigurationError(
                     f"events have {wanted} in {one}, which is {kind} in the table: there some values would be others."
                     f" Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a schema"

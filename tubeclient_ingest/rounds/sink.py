@@ -60,6 +60,11 @@ class Sink:
         rows for them, with the last number of each."""
         self.numbers_after = 0
         """The next number is above it: rows have such ones, whoever wrote them."""
+        self.numbers_elsewhere = (0, 0)
+        """The last number that runs have written rows for elsewhere, and the last one that is settled there. The next
+        one is above what is settled, and above the other if that is more than one ahead, as where the table was put
+        back from a copy. One ahead is a run that died, or still tries it: of two that take one number Delta lets one
+        through."""
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
@@ -80,13 +85,12 @@ class Sink:
         on, as far as the history goes back."""
         for _ in range(_TRIES):
             state = self._read(since)
-            state = replace(state, sequence=max(state.sequence, self.numbers_after))
             if state.is_whole and state.only_others_wrote and self._names_group():
                 # As after CREATE TABLE LIKE, which copies properties, and INSERT.
                 state = replace(state, is_whole=False, is_copy=True)
             if state.is_whole:
-                return state
-            whole = self._completed(state)
+                return self._numbered_on(state)
+            whole = self._numbered_on(self._completed(state))
             # A commit of the group between the two looks would have a number, and no record: it would count as undone.
             if (now := self._target.history(1)) and now[0] == self._newest:
                 return whole
@@ -94,6 +98,14 @@ class Sink:
             f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
             f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
         )
+
+    def _numbered_on(self, state: SinkState) -> SinkState:
+        """`state`, with the last number that the next one has to be above."""
+        last, (tried, settled) = max(state.sequence, self.numbers_after), self.numbers_elsewhere
+        ahead = tried if tried > last + 1 else max(last, settled)
+        # The table no longer has the commits in between.
+        undone = ((last + 1, ahead),) if ahead > last else ()
+        return replace(state, sequence=ahead, undone_numbers=(*state.undone_numbers, *undone))
 
     def append(
         self,

@@ -185,9 +185,7 @@ class Writer:
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
         if self.bad_records is not None:
-            # A target that was put back from a copy would have numbers again that are settled.
-            last = self.bad_records.last_settled((detail.table_id,))
-            self.sink.numbers_after = max(self.sink.numbers_after, *last.values())
+            self.sink.numbers_elsewhere = self.bad_records.last_numbers(detail)
 
     def _widened(self, target: SparkTable, detail: TableDetail, columns: StructType) -> TableDetail:
         """The target, with columns of the rows' types where Delta can widen its own."""

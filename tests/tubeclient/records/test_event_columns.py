@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tubeclient.records import Decoder, RecordSpec
-from tubeclient.records.event_columns import canal_columns, debezium_columns, merged_columns
+from tubeclient.records.event_columns import canal_columns, changes_values, debezium_columns, merged_columns, no_type
 
 ARROW = {
     "BOOLEAN": pa.bool_(),
@@ -154,14 +154,39 @@ def test_what_says_no_columns(text: str) -> None:
     [
         ("TINYINT", "BIGINT", "BIGINT"),
         ("INT", "DECIMAL(5,2)", "DECIMAL(12,2)"),
-        ("DECIMAL(38,0)", "DECIMAL(38,10)", "STRING"),
+        ("DECIMAL(38,0)", "DECIMAL(38,10)", "DECIMAL(38,0) or DECIMAL(38,10)"),
         ("DECIMAL(20,0)", "BIGINT", "DECIMAL(20,0)"),
         ("FLOAT", "DOUBLE", "DOUBLE"),
-        ("FLOAT", "INT", "STRING"),
-        ("DATE", "TIMESTAMP", "STRING"),
+        ("FLOAT", "INT", "DOUBLE"),
+        ("FLOAT", "BIGINT", "BIGINT or FLOAT"),
+        ("INT", "STRING", "STRING"),
+        ("DECIMAL(5,2)", "STRING", "DECIMAL(5,2) or STRING"),
+        ("DATE", "TIMESTAMP", "DATE or TIMESTAMP"),
+        ("DATE or TIMESTAMP", "STRING", "DATE or STRING or TIMESTAMP"),
+        ("DATE or TIMESTAMP", "DATE", "DATE or TIMESTAMP"),
+        ("BINARY", "STRING", "BINARY or STRING"),
         ("ARRAY<INT>", "ARRAY<INT>", "ARRAY<INT>"),
+        ("ARRAY<INT>", "ARRAY<BIGINT>", "ARRAY<BIGINT>"),
     ],
 )
 def test_a_column_of_two_types_has_one_for_all_values(one: str, other: str, both: str) -> None:
     assert merged_columns([{"a": one}, {"b": "INT", "a": other}]) == {"a": both, "b": "INT"}
     assert merged_columns([{"a": other}, {"a": one}]) == {"a": both}
+    assert no_type(both) is (" or " in both)
+
+
+@pytest.mark.parametrize(
+    ("kind", "events", "changes"),
+    [
+        *[("INT", "BIGINT", False), ("DECIMAL(5,2)", "DOUBLE", False), ("STRING", "INT", False)],
+        *[("INT", "STRING", True), ("FLOAT", "DOUBLE", True), ("DOUBLE", "BIGINT", True), ("INT", "DATE", True)],
+        *[("BINARY", "STRING", True), ("STRING", "BINARY", True), ("STRING", "DATE", True), ("DATE", "STRING", True)],
+        *[("TIMESTAMP_NTZ", "STRING", True), ("TIMESTAMP_NTZ", "DATE", True), ("STRING", "DECIMAL(5,2)", True)],
+        *[("array<float>", "ARRAY<DOUBLE>", True), ("array<int>", "ARRAY<BIGINT>", False), ("INT", "ARRAY<INT>", True)],
+        *[("timestamp", "TIMESTAMP", False), ("STRING", "INT or STRING", True)],
+    ],
+)
+def test_a_column_has_values_of_another_type_as_they_are_or_refuses_them_or_changes_them(
+    kind: str, events: str, changes: bool
+) -> None:
+    assert changes_values(kind, events) is changes
