@@ -87,7 +87,7 @@ _HOMES = {
 }
 
 _KEYS = ["BrokerInfo", "OffsetRange", "PartitionKey", "StoreBounds", "StoreKey", "TopicLayout"]
-_ERRORS = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.TubeError)]
+_ERRORS = [name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, errors.TubeError)]
 _ERRORS.remove("_OfPartition")
 __all__ = sorted(["__version__", *_ERRORS, *_KEYS, *_HOMES])
 

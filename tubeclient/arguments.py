@@ -59,6 +59,6 @@ def given_ms(limit: float, name: str = "timeout_ms") -> float:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """What to write instead of an unknown name."""
-    by_lower = {one.lower(): one for one in known}
+    by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"did you mean {by_lower[near[0]]}?" if near else f"there are {', '.join(known)}"

@@ -136,7 +136,7 @@ _PARTITIONS: Final = Metric(
     "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."
 )
 
-CLIENT_METRICS: Final = tuple(one for one in list(vars().values()) if isinstance(one, Metric))
+CLIENT_METRICS: Final = tuple(metric for metric in list(vars().values()) if isinstance(metric, Metric))
 """All metrics of the client."""
 
 
@@ -173,8 +173,8 @@ def count_acknowledged(topic: str, payload_bytes: int, seconds: Sequence[float])
         _sums[_SENT, (topic, "")] += len(seconds)
         _sums[_SENT_BYTES, (topic,)] += payload_bytes
         durations = _durations[_OPERATION, ("send", topic)]
-        for one in seconds:
-            durations.add(one)
+        for duration in seconds:
+            durations.add(duration)
 
 
 def count_failed(topic: str, error: Exception, *, again: bool) -> None:

@@ -14,7 +14,7 @@ _QUERY: Final = re.compile(r"(://[^\s?]*)\?[^\s'\"`]*")
 def printable(text: str) -> str:
     """The text with all that is not printable as an escape, such as `\\x1b`: a terminal obeys control characters,
     wherever they come from. Tabs stay."""
-    return "".join(one if one.isprintable() or one == "\t" else ascii(one)[1:-1] for one in text)
+    return "".join(char if char.isprintable() or char == "\t" else ascii(char)[1:-1] for char in text)
 
 
 def without_passwords(text: str) -> str:

@@ -158,14 +158,14 @@ class RangeReader(ProcessBound):
             TubeError: As in `read`.
         """
         self._check_open()
-        for one in wanted:
-            checked_kind(one, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
-            checked_kind(one.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
-            checked_kind(one.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
+        for part in wanted:
+            checked_kind(part, WantedRange, "a range to read", "WantedRange(broker, OffsetRange(partition, 0, 2800))")
+            checked_kind(part.broker, BrokerInfo, "the broker of a range", "ClusterView.broker_of(partition)")
+            checked_kind(part.range, OffsetRange, "a range", "OffsetRange(partition, 0, 2800)")
         losses: _SuspectedLosses = {}  # of this read alone
-        for number, one in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
+        for number, part in sorted(enumerate(wanted), key=lambda numbered: numbered[1].range.partition):
             self._check_open()
-            reading = self._reading(one)
+            reading = self._reading(part)
             try:
                 for step in self._runner.iterate(reading.run()):
                     self._check_open()
@@ -174,7 +174,7 @@ class RangeReader(ProcessBound):
                         continue
                     bad = len(step.damaged or ())
                     self._counts.delivered(step.partition.topic, len(step), step.payload_bytes, bad)
-                    _note(losses, one, step)
+                    _note(losses, part, step)
                     yield number, step
             finally:
                 FlowRunner(self._pool).run(reading.release())
@@ -238,7 +238,9 @@ class RangeReader(ProcessBound):
         place = store.broker_id, store.topic
         if place not in self._asked_sizes:
             view = fetch_view(self._settings, [store.topic], self._names.groups)
-            self._asked_sizes |= {(one.broker_id, one.topic): one.partitions_per_store for one in view.layouts}
+            self._asked_sizes |= {
+                (layout.broker_id, layout.topic): layout.partitions_per_store for layout in view.layouts
+            }
         return self._asked_sizes.get(place, 0)
 
     def _lost(self, lost: LostRange) -> None:

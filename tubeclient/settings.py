@@ -194,7 +194,7 @@ class ClientSettings:
 
     def __post_init__(self) -> None:
         given: object = [self.master_servers] if isinstance(self.master_servers, str) else self.master_servers
-        if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        if not isinstance(given, list | tuple) or not all(isinstance(server, str) for server in given):
             kind = type(self.master_servers).__name__  # the value may be a password in the wrong place
             raise ConfigurationError(f"master_servers must be host:port as a text, or a list of such; not a {kind}")
         addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")

@@ -96,7 +96,7 @@ class BrokerWeb:
             groupName=group,
             topicName=_listed(topics),
         )
-        return [one for one in found if not topics or one.partition.topic in topics]
+        return [position for position in found if not topics or position.partition.topic in topics]
 
     def groups(self) -> frozenset[str]:
         """The groups of which the broker keeps a position in any topic."""
@@ -194,9 +194,9 @@ def own_web(settings: ClientSettings) -> ClientSettings:
 def _check_own(settings: ClientSettings, states: Collection[BrokerState], named: Collection[BrokerInfo]) -> None:
     """ConfigurationError if the list of a web port and that of the masters share no address: it is another cluster's.
     Brokers that swapped their addresses are not."""
-    listed = {(one.info.host, port) for one in states for port in (one.info.port, one.tls_port)}
-    if listed and named and listed.isdisjoint(one[1:] for one in named):
-        theirs, ours = min(one.info.address for one in states), min(one.address for one in named)
+    listed = {(state.info.host, port) for state in states for port in (state.info.port, state.tls_port)}
+    if listed and named and listed.isdisjoint(broker[1:] for broker in named):
+        theirs, ours = min(state.info.address for state in states), min(broker.address for broker in named)
         raise ConfigurationError(
             f"web port {settings.master_web_port} lists {theirs}, and the masters name {ours}: it is another "
             "cluster's. Set master_web_port to that of this cluster's masters",
@@ -305,8 +305,8 @@ class BrokerWebs:
         wanted = sorted(brokers)
         with ThreadPoolExecutor(_AT_ONCE, "tubeclient-webs") as workers:
             found = dict(zip((broker.broker_id for broker in wanted), workers.map(asked, wanted), strict=True))
-        failures = {broker_id: one for broker_id, one in found.items() if isinstance(one, TubeError)}
-        return {broker_id: one for broker_id, one in found.items() if not isinstance(one, TubeError)}, failures
+        failures = {broker_id: answer for broker_id, answer in found.items() if isinstance(answer, TubeError)}
+        return {broker_id: answer for broker_id, answer in found.items() if not isinstance(answer, TubeError)}, failures
 
     def answered_positions(self, view: ClusterView, group: str) -> tuple[dict[PartitionKey, int], dict[int, TubeError]]:
         """The positions that brokers keep for `group`, for the partitions of `view` where it has one; and why brokers,
@@ -317,8 +317,8 @@ class BrokerWebs:
         found, silent = self.each(
             brokers, f"reports the position of group {group}", lambda web, _: web.positions(group, topics)
         )
-        offsets = (one for of_broker in found.values() for one in of_broker)
-        return {one.partition: one.committed for one in offsets if view.has(one.partition)}, silent
+        offsets = (position for of_broker in found.values() for position in of_broker)
+        return {position.partition: position.committed for position in offsets if view.has(position.partition)}, silent
 
     def set_group_positions(
         self, view: ClusterView, group: str, offsets: Mapping[PartitionKey, int], user: str

@@ -116,7 +116,7 @@ class Admin:
             return webs.files(on, [store for store in stores if store.broker_id == on.broker_id])
 
         found = self._each(view, "reports its stores", files)
-        return {store: one.index_bounds for of_broker in found for store, one in sorted(of_broker.items())}
+        return {store: of_store.index_bounds for of_broker in found for store, of_store in sorted(of_broker.items())}
 
     def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
         """Return the positions of a group in these topics, or in all.
@@ -128,7 +128,9 @@ class Admin:
         """
         name, wanted, view = group_name(group), topic_names(topics), self._view()
         what = f"reports the position of group {name}"
-        found = [one for of in self._each(view, what, lambda _, web, on: web.positions(name, wanted)) for one in of]
+        found = [
+            position for of in self._each(view, what, lambda _, web, on: web.positions(name, wanted)) for position in of
+        ]
         if not found:
             about = f" in {', '.join(wanted)}" if wanted else ""
             raise UnknownGroup(
@@ -226,7 +228,9 @@ class Admin:
         """The brokers in service, at the ports that clients use, with these topics."""
         tls = self._settings.tls is not None
         brokers = [
-            one.info._replace(port=one.tls_port) if tls else one.info for one in self.brokers() if one.is_in_service
+            state.info._replace(port=state.tls_port) if tls else state.info
+            for state in self.brokers()
+            if state.is_in_service
         ]
         return ClusterView.of(brokers, [on.layout for topic in topics for on in topic.on_brokers])
 

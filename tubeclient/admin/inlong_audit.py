@@ -50,7 +50,7 @@ class AuditReporter:
     """
 
     def __init__(self, proxies: str) -> None:
-        self._proxies = [one for one in proxies.split(",") if one]
+        self._proxies = [proxy for proxy in proxies.split(",") if proxy]
         self._unsent: deque[bytes] = deque(maxlen=_MOST_UNSENT)
         self._next_try = 0.0
 
@@ -107,7 +107,7 @@ class AuditService:
 
     def _minutes(self, group: str, stream: str, since: datetime, until: datetime) -> list[tuple[datetime, int]]:
         # Audit's sums of hours have repeated reports twice.
-        start, end = (one.astimezone(self._zone).strftime(_FORM) for one in (since, until))
+        start, end = (moment.astimezone(self._zone).strftime(_FORM) for moment in (since, until))
         asked = {"startTime": start, "endTime": end, "inlongGroupId": group, "inlongStreamId": stream}
         # ApiService takes %20 for a blank, but no plus sign.
         query = urlencode(asked | {"auditId": _DATAPROXY_SENT, "auditCycle": "1"}, quote_via=quote)

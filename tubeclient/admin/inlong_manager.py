@@ -121,7 +121,7 @@ class InlongManager:
         listed = self._ask("stream/list", end, {"inlongGroupId": _checked(group_id)})
         if not isinstance(listed, list):
             raise self._unusable("stream/list")
-        names = [one.get("inlongStreamId") if isinstance(one, Mapping) else None for one in listed]
+        names = [stream.get("inlongStreamId") if isinstance(stream, Mapping) else None for stream in listed]
         if not all(isinstance(name, str) and name for name in names):
             raise self._unusable("stream/list")
         return {name: self._stream(group_id, name, end) for name in sorted(map(str, names))}
@@ -131,17 +131,17 @@ class InlongManager:
         request = {"type": "TUBEMQ", "clusterTag": group.cluster_tag, "pageSize": 100}
         page = self._ask("cluster/listByTenantRole", self._end(), request) if group.cluster_tag else {"list": []}
         clusters = page.get("list") if isinstance(page, Mapping) else None
-        if not isinstance(clusters, list) or not all(isinstance(one, Mapping) for one in clusters):
+        if not isinstance(clusters, list) or not all(isinstance(cluster, Mapping) for cluster in clusters):
             raise self._unusable("cluster/listByTenantRole")
-        return [str(one["url"]) for one in clusters if one.get("url")]
+        return [str(cluster["url"]) for cluster in clusters if cluster.get("url")]
 
     def _stream(self, group_id: str, stream_id: str, end: float) -> str:
         query = urlencode({"groupId": group_id, "streamId": stream_id})
         found = self._ask(f"stream/get?{query}", end)
         fields = found.get("fieldList") or [] if isinstance(found, Mapping) else None
-        if not isinstance(fields, list) or not all(isinstance(one, Mapping) for one in fields):
+        if not isinstance(fields, list) or not all(isinstance(field, Mapping) for field in fields):
             raise self._unusable("stream/get")
-        small = _picked(found, _OF_STREAM) | {"fieldList": [_picked(one, _OF_FIELD) for one in fields]}
+        small = _picked(found, _OF_STREAM) | {"fieldList": [_picked(field, _OF_FIELD) for field in fields]}
         return json.dumps(small, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     def _end(self) -> float:

@@ -96,8 +96,8 @@ class Relief:
         """The newest look with progress that is a window old; keeps this one."""
         if seen.progress is not None:
             self._history.append((now_ms, seen))
-        old = [one for one in self._history if now_ms - one[0] >= self._window_ms]
-        self._history = [*old[-1:], *(one for one in self._history if now_ms - one[0] < self._window_ms)]
+        old = [entry for entry in self._history if now_ms - entry[0] >= self._window_ms]
+        self._history = [*old[-1:], *(entry for entry in self._history if now_ms - entry[0] < self._window_ms)]
         return old[-1][1] if old else None
 
 

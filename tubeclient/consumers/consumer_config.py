@@ -16,7 +16,7 @@ _OF_PLAN: Final = ("start_from", "prefetch", "confirm_timeout_ms", "fail_on_data
 def shown_config(settings: ClientSettings, plan: ReadPlan, given: Mapping[str, object]) -> dict[str, object]:
     """The fields of `settings`, what arguments `plan` has, and those `given`, by their names, of types that JSON has.
     What no `repr` of the settings shows, as passwords, is left out."""
-    arguments = {"consumer_group": plan.group, "topics": plan.filters, **{one: getattr(plan, one) for one in _OF_PLAN}}
+    arguments = {"consumer_group": plan.group, "topics": plan.filters, **{key: getattr(plan, key) for key in _OF_PLAN}}
     return {**_fields(settings), **{name: _plain(value) for name, value in {**arguments, **given}.items()}}
 
 
@@ -26,16 +26,16 @@ def _plain(value: object) -> object:
     if isinstance(value, int):
         return int(value)  # not a BootstrapOffset
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, re.Pattern):
         return value.pattern
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return _fields(value) if is_dataclass(value) else str(value)
 
 
 def _fields(value: object) -> dict[str, object]:
     assert is_dataclass(value)
-    return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.repr}
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.repr}

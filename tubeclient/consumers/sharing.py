@@ -103,7 +103,7 @@ class Sharing:
         except TubeError as error:
             _log.info("consumerGroup %s: not looking for slow members now: %s", self._group, error)
             return None
-        return {one.partition: Progress(one.committed, one.end) for one in found.positions}
+        return {position.partition: Progress(position.committed, position.end) for position in found.positions}
 
     def live_clients(self, client_id: str) -> tuple[str, ...]:
         """The ids of the live clients, sorted. While no master answers, those of its last list that had `client_id`,

@@ -111,7 +111,7 @@ class DamageCheck:
         CorruptMessage after `READINGS` readings of which each had other bytes than the one before.
         """
         found = {columns.ids[number]: (columns.payloads[number], reason) for number, reason in damaged.items()}
-        if all(self._seen.get(one) == came for one, came in found.items()):
+        if all(self._seen.get(message_id) == came for message_id, came in found.items()):
             self._seen, self._readings = {}, 0
             return True
         self._seen = found

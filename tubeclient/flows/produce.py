@@ -64,7 +64,7 @@ class Routes:
         known = {key for keys in self._partitions.values() for key in keys}
         self._failures = {key: count for key, count in self._failures.items() if key in known}
         self._resting_until_ms = {
-            one: until for one, until in self._resting_until_ms.items() if one in known or one in brokers
+            key: until for key, until in self._resting_until_ms.items() if key in known or key in brokers
         }
         return sorted(starts.keys() - writable)
 

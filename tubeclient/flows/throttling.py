@@ -80,8 +80,10 @@ class FlowRules:
 
     def data_limit(self, lag_bytes: int, minute: int) -> DataLimit | None:
         """The limit of a reader `lag_bytes` behind at `minute` of the day; of several the one for the longest lag."""
-        fitting = [one for one in self.data_limits if one.start_minute <= minute <= one.end_minute]
-        return max((one for one in fitting if lag_bytes > one.lag_bytes), key=lambda one: one.lag_bytes, default=None)
+        fitting = [limit for limit in self.data_limits if limit.start_minute <= minute <= limit.end_minute]
+        return max(
+            (limit for limit in fitting if lag_bytes > limit.lag_bytes), key=lambda limit: limit.lag_bytes, default=None
+        )
 
 
 NO_RULES = FlowRules()

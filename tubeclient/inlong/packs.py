@@ -225,12 +225,12 @@ def timed_groups(message: Mapping[str, str], body: bytes, limits: Limits) -> Ite
         records = parse_message(inlong_pb2.MessageObjs, body).msgs
     except ProtocolError as error:
         raise CorruptMessage(f"the protobuf pack cannot be parsed: {error}") from error
-    if max(len(records), sum(len(one.params) for one in records)) > limits.max_records:
+    if max(len(records), sum(len(record.params) for record in records)) > limits.max_records:
         raise CorruptMessage(f"the protobuf pack has more than {limits.max_records} records or parameters")
-    for one in records:
-        attributes = {"sourceIp": one.sourceIp} if one.sourceIp else {}
-        attributes |= {pair.key: pair.value for pair in one.params}
-        yield checked_millis(one.msgTime, "msgTime"), (attributes, [one.body])
+    for record in records:
+        attributes = {"sourceIp": record.sourceIp} if record.sourceIp else {}
+        attributes |= {pair.key: pair.value for pair in record.params}
+        yield checked_millis(record.msgTime, "msgTime"), (attributes, [record.body])
 
 
 def _unpack(packing: int, block: bytes, limits: Limits, where: str) -> bytes:

@@ -91,7 +91,7 @@ class RecordColumns(NamedTuple):
         rows = [
             (number, index, *segment.origin, body, segment.attributes)
             for number, segments in messages
-            for index, (segment, body) in enumerate((one, body) for one in segments for body in one.bodies)
+            for index, (segment, body) in enumerate((segment, body) for segment in segments for body in segment.bodies)
         ]
         kinds = (pa.int32(), pa.int32(), pa.string(), pa.string(), pa.int64(), pa.binary())
         columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
@@ -103,7 +103,7 @@ class RecordColumns(NamedTuple):
         """Make columns of what the compiled core gives."""
         numbers, indexes, of_segment, bodies = records.columns
         *common, maps = segments.columns
-        each = [one.take(of_segment) for one in common]
+        each = [column.take(of_segment) for column in common]
         return cls._make([numbers, indexes, *each, bodies, lambda: maps.take(of_segment), bad])
 
 
@@ -175,7 +175,7 @@ class RecordDecoder:
         except CorruptMessage as error:
             bad.append(BadMessage(number, str(error)))
             return None
-        return ((one.origin, list(one.attributes.items()), one.bodies) for one in segments)
+        return ((segment.origin, list(segment.attributes.items()), segment.bodies) for segment in segments)
 
     def _time_ms(self, text: str) -> int | None:
         try:
@@ -194,7 +194,9 @@ class RecordDecoder:
                 bad.append(BadMessage(number, str(error)))
                 continue
             good.append((number, segments))
-            size += repeats + sum(_RECORD_BYTES * len(one.bodies) + sum(map(len, one.bodies)) for one in segments)
+            size += repeats + sum(
+                _RECORD_BYTES * len(segment.bodies) + sum(map(len, segment.bodies)) for segment in segments
+            )
             if size >= self._batch_bytes:
                 yield RecordColumns.of(good, bad)
                 good, bad, size = [], [], 0

@@ -212,7 +212,7 @@ class Connection(ProcessBound):
         nobody = _drop, self.address
         with self._lock:
             found = [self._waiting.pop(serial, nobody) for serial, _ in frames]
-            if any(one is not nobody for one in found):
+            if any(waiter is not nobody for waiter in found):
                 self._in_vain_since = time.monotonic() if self._waiting else inf
         for receive in {receive for receive, _ in found}:  # one, nearly always
             mine = [of == receive for of, _ in found]

@@ -63,18 +63,20 @@ class Watch:
 
 
 def _close_at_end() -> None:
-    while others := [one for one in threading.enumerate() if one.is_alive() and not one.daemon and one is not _ending]:
+    while others := [
+        thread for thread in threading.enumerate() if thread.is_alive() and not thread.daemon and thread is not _ending
+    ]:
         others[0].join()
     # Each on a thread that ends with the program: no server and no callback holds that up.
     closers = []
     until = monotonic() + _END_SECONDS
-    for one in list(_open):
-        closer = threading.Thread(target=one.close, args=("the program ended",), daemon=True)
+    for watch in list(_open):
+        closer = threading.Thread(target=watch.close, args=("the program ended",), daemon=True)
         try:
             closer.start()
             closers.append(closer)
         except RuntimeError:  # Python from 3.12 on starts no thread any more
-            one.close("the program ended")
+            watch.close("the program ended")
     for closer in closers:
         closer.join(max(0.0, until - monotonic()))
 

@@ -159,18 +159,18 @@ class Outcome(Future[T]):
 
 def settle(outcomes: Sequence[tuple[Outcome[T], T | Exception]]) -> None:
     """As `set_result` or `set_exception` of each, which nobody may have cancelled or settled, but faster."""
-    for one, result in outcomes:
+    for outcome, result in outcomes:
         if isinstance(result, Exception):
-            one.set_exception(result)
+            outcome.set_exception(result)
             continue
-        with one._condition:
-            one._result = result
-            one._state = FINISHED
-            if one._watched:
-                for waiter in one._waiters:
-                    waiter.add_result(one)
-        if one._watched:
-            one._invoke_callbacks()  # type: ignore[attr-defined]
+        with outcome._condition:
+            outcome._result = result
+            outcome._state = FINISHED
+            if outcome._watched:
+                for waiter in outcome._waiters:
+                    waiter.add_result(outcome)
+        if outcome._watched:
+            outcome._invoke_callbacks()  # type: ignore[attr-defined]
 
 
 class OneThread:

@@ -256,7 +256,9 @@ class OffsetLookup(ProcessBound):
         failures: dict[int, TubeError] = {}
         left, attempt = list(stores), 0
         while left:
-            answers = list(self._workers.map(lambda one: self._ask(view.brokers[one], stores[one]), left))
+            answers = list(
+                self._workers.map(lambda broker_id: self._ask(view.brokers[broker_id], stores[broker_id]), left)
+            )
             failures = {}
             for broker_id, answer in zip(left, answers, strict=True):
                 if isinstance(answer, TubeError):
@@ -280,7 +282,7 @@ class OffsetLookup(ProcessBound):
             bounds = self._firsts.bounds(broker, stores, files)
         except TubeError as error:
             return error
-        growth = {store: before.get(store, StoreGrowth()).after(one) for store, one in files.items()}
+        growth = {store: before.get(store, StoreGrowth()).after(of_store) for store, of_store in files.items()}
         self._growth[broker.broker_id] = broker, growth
         return bounds
 
@@ -291,4 +293,4 @@ class OffsetLookup(ProcessBound):
             except TubeError as error:
                 _log.debug("broker %s did not answer over HTTP, trying the protocol: %s", broker, error)
         probes = {store: probe_store(broker, partitions, self._names) for store, partitions in stores.items()}
-        return {store: StoreFiles(FlowRunner(self._pool).run(one), DATA_UNKNOWN) for store, one in probes.items()}
+        return {store: StoreFiles(FlowRunner(self._pool).run(probe), DATA_UNKNOWN) for store, probe in probes.items()}

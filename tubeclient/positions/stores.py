@@ -52,7 +52,7 @@ class StoreGrowth(NamedTuple):
         last, end = max(self.last_partition, files.last_partition), files.index_bounds.max_offset
         if self.end is None or end < self.end:
             return StoreGrowth(last, end)
-        return StoreGrowth(last, end, (*(one for one in self.ends if one[0] < last), (last, self.end)))
+        return StoreGrowth(last, end, (*(known for known in self.ends if known[0] < last), (last, self.end)))
 
 
 class _Known(NamedTuple):

@@ -114,8 +114,8 @@ class Sender:
                 break
             else:
                 self._await_room(messages[0].deadline - monotonic())
-        for one in messages[position:]:  # they take no places, which an interrupt here would not give back
-            topic = one.message.topic
+        for flight in messages[position:]:  # they take no places, which an interrupt here would not give back
+            topic = flight.message.topic
             if closing:
                 error: TubeError = ClientClosed(f"the producer was closed before a message to topic {topic} was sent")
             else:
@@ -124,9 +124,9 @@ class Sender:
                     "Allow more time, or a larger max_in_flight"
                 )
             with self.lock:
-                self._count_given_up(one, error)
-            one.message = _SETTLED
-            one.set_exception(error)
+                self._count_given_up(flight, error)
+            flight.message = _SETTLED
+            flight.set_exception(error)
 
     def _await_room(self, seconds: float) -> None:
         """Wait until a quarter of the places is free, as to be woken for each takes longer than to send a message. Not
@@ -191,16 +191,18 @@ class Sender:
             self._on_the_way.update(coming)
             due: list[InFlight] = []
             if now >= self._first_due:
-                due = [one for one in self._on_the_way if one.due <= now]
-                self._first_due = min((one.due for one in self._on_the_way if one.due > now), default=inf)
-            late = [(one, one.number) for one in due if not one.rests]
-            over = [(one, one.number, _gave_up(one)) for one in due if one.rests and one.deadline <= now]
+                due = [flight for flight in self._on_the_way if flight.due <= now]
+                self._first_due = min((flight.due for flight in self._on_the_way if flight.due > now), default=inf)
+            late = [(flight, flight.number) for flight in due if not flight.rests]
+            over = [
+                (flight, flight.number, _gave_up(flight)) for flight in due if flight.rests and flight.deadline <= now
+            ]
             next_due = self._first_due
         if late:
             self._end_late(late)
         if over:
             self._end(over)
-        again = [one for one in due if one.rests and one.deadline > now]
+        again = [flight for flight in due if flight.rests and flight.deadline > now]
         if coming or again:
             self._attempt([*again, *coming])
         elif not due:
@@ -212,23 +214,23 @@ class Sender:
         nowhere: list[tuple[InFlight, int, TubeError]] = []
         with self.lock:
             now_ms = monotonic() * 1000
-            for one in messages:
-                if one not in self._on_the_way:  # a callback closed the producer
+            for flight in messages:
+                if flight not in self._on_the_way:  # a callback closed the producer
                     continue
-                one.attempts += 1
-                if one.rests:
-                    one.rests, one.connection, one.serial = False, None, None
+                flight.attempts += 1
+                if flight.rests:
+                    flight.rests, flight.connection, flight.serial = False, None, None
                 try:
-                    one.tried, broker = self._routes.choose(one.message.topic, now_ms, one.tried)
+                    flight.tried, broker = self._routes.choose(flight.message.topic, now_ms, flight.tried)
                 except TubeError as error:
-                    one.tried = None
-                    nowhere.append((one, one.number, error))
+                    flight.tried = None
+                    nowhere.append((flight, flight.number, error))
                 else:  # its time runs from now on, as a broker that reads slowly may hold up its thread for any time
-                    one.due = one.deadline
-                    by_broker.setdefault(broker, []).append((one, one.number, one.tried))
-            self._first_due = min([self._first_due, *[one.deadline for one in messages]])
-        for one, number, why in nowhere:
-            self._failed(one, number, why)
+                    flight.due = flight.deadline
+                    by_broker.setdefault(broker, []).append((flight, flight.number, flight.tried))
+            self._first_due = min([self._first_due, *[flight.deadline for flight in messages]])
+        for flight, number, why in nowhere:
+            self._failed(flight, number, why)
         for address, attempts in [(broker.address, attempts) for broker, attempts in by_broker.items()]:
             if address not in self._queues:
                 queue: SimpleQueue[list[Attempt]] = SimpleQueue()
@@ -239,28 +241,30 @@ class Sender:
                 thread.ensure()
                 queue.put(attempts)
             except RuntimeError as error:  # the system is out of threads for now
-                for one, number, _ in attempts:
-                    self._failed(one, number, _fault(error, address))
+                for flight, number, _ in attempts:
+                    self._failed(flight, number, _fault(error, address))
 
     def _end_late(self, late: Sequence[tuple[InFlight, int]]) -> None:
         """End attempts that are late, and connections that brought no answer meanwhile, or where nobody wants any more
         what is being written: it would hold up all that comes after it."""
         stuck: set[Connection | None] = set()
         silent: set[Connection] = set()
-        for one, number in late:
-            if one.connection is None:
-                text = f"it waited too long in the queue to {one.tried}"
-            elif one.serial is None:
-                stuck.add(one.connection)
-                text = f"it took too long to write it to {one.tried}"
+        for flight, number in late:
+            if flight.connection is None:
+                text = f"it waited too long in the queue to {flight.tried}"
+            elif flight.serial is None:
+                stuck.add(flight.connection)
+                text = f"it took too long to write it to {flight.tried}"
             else:
-                one.connection.forget(one.serial)
-                silent.add(one.connection)
-                text = f"no answer in time to a message sent to {one.tried}"
-            self._failed(one, number, DeadlineExceeded(text))
+                flight.connection.forget(flight.serial)
+                silent.add(flight.connection)
+                text = f"no answer in time to a message sent to {flight.tried}"
+            self._failed(flight, number, DeadlineExceeded(text))
         if stuck:
             with self.lock:
-                stuck -= {one.connection for one in self._on_the_way if not one.rests and one.serial is None}
+                stuck -= {
+                    flight.connection for flight in self._on_the_way if not flight.rests and flight.serial is None
+                }
         for connection in filter(None, stuck):
             connection.break_off("what was written to it took too long")
         for connection in silent:
@@ -270,8 +274,8 @@ class Sender:
         with self.lock:
             self._on_the_way.update(self._new)
             self._new.clear()
-            left = [(one, one.number, one.message.topic) for one in self._on_the_way]
-        self._end([(one, number, _closed_before(topic)) for one, number, topic in left])
+            left = [(flight, flight.number, flight.message.topic) for flight in self._on_the_way]
+        self._end([(flight, number, _closed_before(topic)) for flight, number, topic in left])
 
     # A thread of one broker
 
@@ -293,26 +297,26 @@ class Sender:
             clear_frames(error.__traceback__)  # they have the payloads, and futures may be kept, with their errors
             while not queue.empty():
                 attempts += queue.get()
-            for one, number, _ in attempts:
-                self._failed(one, number, _fault(error, address))
+            for flight, number, _ in attempts:
+                self._failed(flight, number, _fault(error, address))
 
     def _write(self, connection: Connection, attempts: Sequence[Attempt]) -> None:
         now = monotonic()
         with self.lock:
             wanted = [each for each in attempts if each[0].number == each[1] and each[0].deadline > now]
-            for one, _, _ in wanted:
-                one.connection = connection
-            messages: list[Sendable] = [one.message for one, _, _ in wanted]
+            for flight, _, _ in wanted:
+                flight.connection = connection
+            messages: list[Sendable] = [flight.message for flight, _, _ in wanted]
         if not wanted:
             return
         keys = [key for _, _, key in wanted]
         serials = connection.post(wanted, partial(self._encode, messages, keys), self._answered)
         due = monotonic() + self._answer_seconds
         with self.lock:
-            for (one, number, _), serial in zip(wanted, serials, strict=True):
-                if one.number == number:
-                    one.serial = serial
-                    one.due = min(due, one.deadline)
+            for (flight, number, _), serial in zip(wanted, serials, strict=True):
+                if flight.number == number:
+                    flight.serial = serial
+                    flight.due = min(due, flight.deadline)
                 else:
                     connection.forget(serial)
             self._first_due = min(self._first_due, due)
@@ -329,65 +333,67 @@ class Sender:
         except Exception as error:  # any other error too: otherwise nobody would see it
             results = [error] * len(attempts)
         both = list(zip(attempts, results, strict=True))
-        self._end([(one, number, result) for (one, number, _), result in both if isinstance(result, SendResult)])
-        for (one, number, key), result in both:
+        self._end([(flight, number, result) for (flight, number, _), result in both if isinstance(result, SendResult)])
+        for (flight, number, key), result in both:
             if not isinstance(result, SendResult):
-                self._failed(one, number, _fault(result, str(key)))
+                self._failed(flight, number, _fault(result, str(key)))
 
-    def _failed(self, one: InFlight, number: int, error: TubeError) -> None:
+    def _failed(self, flight: InFlight, number: int, error: TubeError) -> None:
         with self.lock:
-            if one.number != number:
+            if flight.number != number:
                 return
             now = monotonic()
-            before, one.fault = one.fault, error
-            if one.tried is not None:
-                self._routes.failed(one.tried, error, now * 1000)
+            before, flight.fault = flight.fault, error
+            if flight.tried is not None:
+                self._routes.failed(flight.tried, error, now * 1000)
             passes = error.retriable or isinstance(error, NotAvailable)
-            again = passes and now < one.deadline and not self._closed
-            count_failed(one.message.topic, error, again=again)
+            again = passes and now < flight.deadline and not self._closed
+            count_failed(flight.message.topic, error, again=again)
             if again:
-                one.number += 1
-                one.rests = True
-                one.due = min(now + backoff_ms(one.attempts - 1, random.random()) / 1000, one.deadline)
-                self._first_due = min(self._first_due, one.due)
+                flight.number += 1
+                flight.rests = True
+                flight.due = min(now + backoff_ms(flight.attempts - 1, random.random()) / 1000, flight.deadline)
+                self._first_due = min(self._first_due, flight.due)
         if again:
             self._work.set()
         else:
             if passes:  # and no time is left, or the producer was closed meanwhile
-                error = _gave_up(one, before) if now >= one.deadline else _closed_before(one.message.topic, error)
-            self._end([(one, number, error)])
+                error = (
+                    _gave_up(flight, before) if now >= flight.deadline else _closed_before(flight.message.topic, error)
+                )
+            self._end([(flight, number, error)])
 
     def _end(self, outcomes: Sequence[tuple[InFlight, int, SendResult | TubeError]]) -> None:
         """Settle messages whose attempt of that number is not over."""
         stored: dict[str, list[InFlight]] = {}
         with self.lock:
             now = monotonic()
-            ended = [(one, result) for one, number, result in outcomes if one.number == number]
-            messages = [one for one, _ in ended]
+            ended = [(flight, result) for flight, number, result in outcomes if flight.number == number]
+            messages = [flight for flight, _ in ended]
             self._on_the_way.difference_update(messages)
             self._ending.update(messages)  # until callbacks were called
-            for one, result in ended:
-                one.number += 1
+            for flight, result in ended:
+                flight.number += 1
                 if isinstance(result, SendResult):
-                    stored.setdefault(one.message.topic, []).append(one)
+                    stored.setdefault(flight.message.topic, []).append(flight)
                 else:
-                    self._count_given_up(one, result)
+                    self._count_given_up(flight, result)
             for topic, of_topic in stored.items():
-                payload_bytes = sum([len(one.message.payload) for one in of_topic])
-                count_acknowledged(topic, payload_bytes, [now - one.submitted for one in of_topic])
+                payload_bytes = sum([len(flight.message.payload) for flight in of_topic])
+                count_acknowledged(topic, payload_bytes, [now - flight.submitted for flight in of_topic])
             self._routes.succeeded(result.partition for _, result in ended if isinstance(result, SendResult))
             self._room.ring()
-        for one in messages:
-            one.message = _SETTLED
+        for flight in messages:
+            flight.message = _SETTLED
         settle(ended)
         with self.lock:
             self._ending.difference_update(messages)
             self._room.ring()
 
-    def _count_given_up(self, one: InFlight, error: TubeError) -> None:
+    def _count_given_up(self, flight: InFlight, error: TubeError) -> None:
         """Call with the lock held."""
-        self.given_up[one.message.topic] += 1
-        count_given_up(one.message.topic, error)
+        self.given_up[flight.message.topic] += 1
+        count_given_up(flight.message.topic, error)
 
 
 def _fault(error: Exception, where: str) -> TubeError:
@@ -405,11 +411,11 @@ def _closed_before(topic: str, fault: TubeError | None = None) -> ClientClosed:
     return closed
 
 
-def _gave_up(one: InFlight, before: TubeError | None = None) -> DeadlineExceeded:
+def _gave_up(flight: InFlight, before: TubeError | None = None) -> DeadlineExceeded:
     """`before` is the fault of the attempt before the last one. It is what ails, if time ended before an answer."""
-    what = f"{one.fault}"
-    if before is not None and isinstance(one.fault, DeadlineExceeded):
-        what = f"{before}; then {one.fault}"
-    late = DeadlineExceeded(f"gave up sending to topic {one.message.topic} after {one.attempts} attempts: {what}")
-    late.__cause__ = one.fault
+    what = f"{flight.fault}"
+    if before is not None and isinstance(flight.fault, DeadlineExceeded):
+        what = f"{before}; then {flight.fault}"
+    late = DeadlineExceeded(f"gave up sending to topic {flight.message.topic} after {flight.attempts} attempts: {what}")
+    late.__cause__ = flight.fault
     return late

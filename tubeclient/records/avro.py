@@ -45,9 +45,11 @@ def avro_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes]
 class _AvroReader:
     def __init__(self, spec: RecordSpec, columns: Sequence[Column]) -> None:
         record = record_type(spec.descriptor.decode(), spec.options)
-        if [(one.name, one.simple) for one in columns] != [(one.name, simple_name(one.type)) for one in record.type]:
+        if [(column.name, column.simple) for column in columns] != [
+            (field.name, simple_name(field.type)) for field in record.type
+        ]:
             raise ConfigurationError("the columns are not those of the Avro schema")
-        self._required = [one for one in columns if one.required]
+        self._required = [column for column in columns if column.required]
         self._left = MOST_VALUES
         """How many values the record may still have in lists."""
         self._record = self._of(record)
@@ -91,29 +93,31 @@ class _AvroReader:
                 return name
         return None
 
-    def _of(self, one: AvroType) -> Read:
-        match one.kind:
+    def _of(self, schema: AvroType) -> Read:
+        match schema.kind:
             case "record":
-                return _record(one.names, [*map(self._of, one.parts)])
+                return _record(schema.names, [*map(self._of, schema.parts)])
             case "array" | "map":
-                read_one = self._of(one.parts[0])
-                if one.kind == "map":
-                    return _keyed(self._items(_pair(read_one), 1 + one.parts[0].width, is_map=True))
-                return self._items(read_one, one.parts[0].width, is_map=False)
+                read_one = self._of(schema.parts[0])
+                if schema.kind == "map":
+                    return _keyed(self._items(_pair(read_one), 1 + schema.parts[0].width, is_map=True))
+                return self._items(read_one, schema.parts[0].width, is_map=False)
             case "union":
-                return _union([*map(self._of, one.parts)])
+                return _union([*map(self._of, schema.parts)])
             case "members":
-                parts = [*zip(one.names, map(self._of, one.parts), strict=True)]
+                parts = [*zip(schema.names, map(self._of, schema.parts), strict=True)]
                 # Arrow takes the members that a row lacks for null.
                 return _union([_record((name,), (part,)) if name else part for name, part in parts])
             case "fixed":
-                return _fixed(one.size)
+                return _fixed(schema.size)
             case "enum":
-                return _enum(one.names)
+                return _enum(schema.names)
             case "decimal":
-                return _decimal(_fixed(one.size) if one.size else _bytes, one.type.precision, one.type.scale)
+                return _decimal(
+                    _fixed(schema.size) if schema.size else _bytes, schema.type.precision, schema.type.scale
+                )
             case "time":
-                return _time(one.size)
+                return _time(schema.size)
             case kind:
                 return _PLAIN[kind]
 
@@ -135,8 +139,8 @@ class _AvroReader:
                     raise too_many(place)
                 try:
                     for _ in range(count):
-                        one, place = read_one(data, place)
-                        found.append(one)
+                        value, place = read_one(data, place)
+                        found.append(value)
                 except Fault as fault:
                     raise fault.within("" if is_map else f"[{len(found)}]", place) from None
                 if end not in (None, place):

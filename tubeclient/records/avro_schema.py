@@ -39,8 +39,8 @@ class AvroType(NamedTuple):
     def width(self) -> int:
         """How many values a value takes in Arrow at most, without what is in lists."""
         if self.kind in ("record", "members"):
-            return sum(one.width for one in self.parts)
-        return max(one.width for one in self.parts) if self.kind == "union" else 1
+            return sum(part.width for part in self.parts)
+        return max(part.width for part in self.parts) if self.kind == "union" else 1
 
 
 _PLAIN: Final = {
@@ -154,37 +154,39 @@ class _Schema:
 
     def _record(self, full: str, schema: Mapping[str, Any], path: str) -> AvroType:
         fields = schema.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(one, dict) for one in fields):
+        if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
             raise _wrong(path, "has no list of fields")
-        names = _names([one.get("name") for one in fields], path, "fields")
+        names = _names([field.get("name") for field in fields], path, "fields")
         space = full.rpartition(".")[0]
         dot = f"{path}." if path else ""
         parts = tuple(
-            self._value(one.get("type"), f"{dot}{name}", space) for name, one in zip(names, fields, strict=True)
+            self._value(field.get("type"), f"{dot}{name}", space) for name, field in zip(names, fields, strict=True)
         )
-        kind = pa.struct([(name, one.type) for name, one in zip(names, parts, strict=True)])
+        kind = pa.struct([(name, part.type) for name, part in zip(names, parts, strict=True)])
         return AvroType(full, "record", kind, parts, names)
 
     def _union(self, schema: Sequence[Any], path: str, space: str) -> AvroType:
-        parts = tuple(self.of(one, path, space) for one in schema)
-        if any(isinstance(one, list) for one in schema) or len({one.name for one in parts}) < len(parts):
+        parts = tuple(self.of(member, path, space) for member in schema)
+        if any(isinstance(member, list) for member in schema) or len({part.name for part in parts}) < len(parts):
             raise _wrong(path, "is a union that has a type twice, or a union within")
-        others = [one for one in parts if one.kind != "null"]
+        others = [part for part in parts if part.kind != "null"]
         if len(others) < 2:
             kind = others[0].type if others else pa.null()
             return AvroType("union", "union", kind, parts)
-        if {one.name for one in others} in _WIDER:
-            plain = tuple(AvroType(one.name, one.name, _PLAIN[one.name]) for one in parts)
+        if {part.name for part in others} in _WIDER:
+            plain = tuple(AvroType(part.name, part.name, _PLAIN[part.name]) for part in parts)
             return AvroType("union", "union", pa.int64() if others[0].name in _WIDER[0] else pa.float64(), plain)
         named = dict(zip(self._member_names(others, path), others, strict=True))
         numbers = iter(named)
-        names = tuple("" if one.kind == "null" else next(numbers) for one in parts)
-        return AvroType("union", "members", pa.struct([(name, one.type) for name, one in named.items()]), parts, names)
+        names = tuple("" if part.kind == "null" else next(numbers) for part in parts)
+        return AvroType(
+            "union", "members", pa.struct([(name, part.type) for name, part in named.items()]), parts, names
+        )
 
     def _member_names(self, members: Sequence[AvroType], path: str) -> list[str]:
         if not self._is_stable:
             return [f"member{number}" for number in range(len(members))]
-        names = [self._prefix + one.name.rpartition(".")[2] for one in members]
+        names = [self._prefix + member.name.rpartition(".")[2] for member in members]
         if len({name.lower() for name in names}) < len(names):
             raise _wrong(path, f"is a union with two types of one name; leave {_STABLE} out")
         return names
@@ -212,7 +214,7 @@ def _names(found: Any, path: str, what: str) -> tuple[str, ...]:
     """Names of which none is there twice."""
     if not isinstance(found, list) or not found:
         raise _wrong(path, f"has no {what}")
-    names = tuple(_name(one, path, _FIELD) for one in found)
+    names = tuple(_name(name, path, _FIELD) for name in found)
     if len(set(names)) < len(names):
         raise _wrong(path, f"has two {what} of one name")
     return names

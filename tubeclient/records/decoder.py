@@ -115,7 +115,7 @@ class Decoder:
         if self._is_change:
             return pa.array(rows, self.type)
         fields = [self.type.field(at) for at in range(self.type.num_fields)]
-        arrays = [pa.array([row and row[one.name] for row in rows], one.type) for one in fields]
+        arrays = [pa.array([row and row[field.name] for row in rows], field.type) for field in fields]
         is_bad = pa.array([row is None for row in rows], pa.bool_())
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=is_bad)
 
@@ -219,9 +219,9 @@ def _marks_of(spec: RecordSpec) -> dict[str, Any] | None:
         "quote": spec.options.get("quote", '"') if spec.has_quotes else None,
         "escape": spec.escape,
     }
-    if not all(one is None or (len(one) == 1 and one.isascii()) for one in marks.values()):
+    if not all(mark is None or (len(mark) == 1 and mark.isascii()) for mark in marks.values()):
         return None
-    return {name: one and ord(one) for name, one in marks.items()} | {"null": spec.options.get("nullValue", "")}
+    return {name: mark and ord(mark) for name, mark in marks.items()} | {"null": spec.options.get("nullValue", "")}
 
 
 def _rules_of_changes(spec: RecordSpec, columns: Sequence[Column]) -> dict[str, Any]:

@@ -42,10 +42,10 @@ _OF_CONNECT: Final[Mapping[str, str]] = {
 _OF_DEBEZIUM: Final[Mapping[str, str]] = {
     **dict.fromkeys(("io.debezium.time.Date", "org.apache.kafka.connect.data.Date"), "DATE"),
     "io.debezium.time.IsoDate": "DATE",
-    **dict.fromkeys((f"io.debezium.time.{one}Timestamp" for one in ("", "Micro", "Nano", "Iso")), "TIMESTAMP_NTZ"),
+    **dict.fromkeys((f"io.debezium.time.{kind}Timestamp" for kind in ("", "Micro", "Nano", "Iso")), "TIMESTAMP_NTZ"),
     "org.apache.kafka.connect.data.Timestamp": "TIMESTAMP_NTZ",
     "io.debezium.time.ZonedTimestamp": "TIMESTAMP",
-    **dict.fromkeys((f"io.debezium.time.{one}Time" for one in ("", "Micro", "Nano", "Iso")), "STRING"),
+    **dict.fromkeys((f"io.debezium.time.{kind}Time" for kind in ("", "Micro", "Nano", "Iso")), "STRING"),
     "org.apache.kafka.connect.data.Time": "STRING",
     "io.debezium.data.VariableScaleDecimal": "STRING",
     "io.debezium.data.Bits": "STRING",
@@ -73,8 +73,8 @@ _MYSQL: Final = re.compile(r"\s*([a-z]+)\s*(?:\(\s*([0-9]{1,4})\s*(?:,\s*([0-9]{
 def debezium_columns(schema: str) -> dict[str, str]:
     """Spark's type of each column of the rows, by the text of an envelope's schema; {} of no such schema."""
     for name in ("after", "before"):
-        for one in _list(_fields(_parsed(schema)).get("fields")):
-            envelope = _fields(one)
+        for field in _list(_fields(_parsed(schema)).get("fields")):
+            envelope = _fields(field)
             if _text(envelope.get("field")) == name:
                 rows = map(_fields, _list(envelope.get("fields")))
                 return {_text(row.get("field")): _of_connect(row) for row in rows if _text(row.get("field"))}
@@ -96,7 +96,7 @@ def _of_connect(field: Mapping[str, Node]) -> str:
 @lru_cache(_SCHEMAS)
 def canal_columns(mysql_type: str) -> dict[str, str]:
     """The same by the text of a message's `mysqlType`."""
-    return {name: _of_mysql(_text(one)) for name, one in _fields(_parsed(mysql_type)).items() if name}
+    return {name: _of_mysql(_text(kind)) for name, kind in _fields(_parsed(mysql_type)).items() if name}
 
 
 @lru_cache(_SCHEMAS)
@@ -156,7 +156,7 @@ def takes(kind: str, events: str) -> bool:
     if kind.startswith("ARRAY<") and events.startswith("ARRAY<"):
         return takes(kind[6:-1], events[6:-1])
     sizes = [_size(kind), _size(events)]
-    return None not in sizes and all(one >= other for one, other in zip(*filter(None, sizes), strict=True))
+    return None not in sizes and all(own >= its for own, its in zip(*filter(None, sizes), strict=True))
 
 
 def changes_values(kind: str, events: str) -> bool:

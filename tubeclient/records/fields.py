@@ -110,9 +110,9 @@ class _Escaped:
     """Texts between separators of one character, of which an escaped one separates nothing."""
 
     def __init__(self, name: str, separator: str, escape: str | None) -> None:
-        for one, text in ((name, separator), ("escape", escape)):
+        for setting, text in ((name, separator), ("escape", escape)):
             if text is not None and len(text) != 1:
-                raise ConfigurationError(f"{one} is {text!r}; it must be one character")
+                raise ConfigurationError(f"{setting} is {text!r}; it must be one character")
         if escape == separator:
             raise ConfigurationError(f"{name} and escape must be different characters")
         self._separator = separator
@@ -211,7 +211,7 @@ class _QuotedCsv:
         if end < len(text) and not text.startswith(self._separator, end):
             self._check_line(text[end:].split(self._separator, 1)[0], end)
             raise BadRecord("something follows a closing quote", end)
-        body = self._pair.sub(lambda one: one[0][1], found[1])
+        body = self._pair.sub(lambda pair: pair[0][1], found[1])
         return _Field(body or self._empty, place, is_quoted=True), end
 
     def _bare(self, part: str, place: int) -> _Field:

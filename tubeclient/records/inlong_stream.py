@@ -82,16 +82,16 @@ def _document(text: str) -> Mapping[str, Any]:
 
 
 def _columns(document: Mapping[str, Any], formats: dict[str, set[str]]) -> dict[str, str]:
-    fields = [one for one in document["fieldList"] if isinstance(one, Mapping)]
-    fields = [one for one in fields if not _is_set(one, "isMetaField", "isPredefinedField")]
+    fields = [entry for entry in document["fieldList"] if isinstance(entry, Mapping)]
+    fields = [entry for entry in fields if not _is_set(entry, "isMetaField", "isPredefinedField")]
     if not fields:
         raise ValueError("has no fields in fieldList")
     columns: dict[str, str] = {}
-    for one in fields:
-        name = _name(one)
+    for entry in fields:
+        name = _name(entry)
         if name in columns:
             raise ValueError(f"has the field {name} twice")
-        columns[name] = _type(name, one.get("fieldType"), one.get("fieldFormat"), formats)
+        columns[name] = _type(name, entry.get("fieldType"), entry.get("fieldFormat"), formats)
     return columns
 
 
@@ -99,7 +99,7 @@ _CHANGES: Final = {"canal": "canal-json", "debezium_json": "debezium-json"}
 """Data types of InLong's whose records are changes."""
 
 _TYPES: Final[Mapping[str, str]] = {
-    one: spark
+    name: spark
     for spark, names in {
         "BOOLEAN": "BOOLEAN",
         "TINYINT": "TINYINT BYTE INT8",
@@ -114,7 +114,7 @@ _TYPES: Final[Mapping[str, str]] = {
         "DATE": "DATE",
         "TIMESTAMP": "TIMESTAMP DATETIME TIMESTAMPTZ LOCAL_ZONE_TIMESTAMP",
     }.items()
-    for one in names.split()
+    for name in names.split()
 }
 
 _SPARKS_OWN: Final = ("", "SQL", "ISO_8601")
@@ -159,7 +159,7 @@ def _of_format(name: str, plain: str, form: Mapping[str, Any], formats: dict[str
         return f"ARRAY<{part(form, 'element')}>"
     if plain == "MAP":
         return f"MAP<{part(form, 'key')}, {part(form, 'value')}>"
-    inside = ", ".join(f"{_quoted(_name(one))}: {part(one, 'field')}" for one in form["elements"])
+    inside = ", ".join(f"{_quoted(_name(element))}: {part(element, 'field')}" for element in form["elements"])
     return f"STRUCT<{inside}>"
 
 
@@ -188,12 +188,12 @@ def _character(document: Mapping[str, Any], name: str) -> str | None:
         raise ValueError(f"has {name} {text[:20]}, which is no character's code") from None
 
 
-def _is_set(one: Mapping[str, Any], *names: str) -> bool:
-    return any(one.get(name) in (1, True, "1") for name in names)
+def _is_set(entry: Mapping[str, Any], *names: str) -> bool:
+    return any(entry.get(name) in (1, True, "1") for name in names)
 
 
-def _name(one: Mapping[str, Any]) -> str:
-    name = one.get("fieldName")
+def _name(entry: Mapping[str, Any]) -> str:
+    name = entry.get("fieldName")
     if not isinstance(name, str) or not name:
         raise ValueError("has a field without fieldName")
     return name

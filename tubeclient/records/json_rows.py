@@ -26,7 +26,7 @@ def json_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[str], 
         whole, left = parse_object(text, syntax, shape), set[str]()
         row = values.row(fields_of(whole, wanted=names), own, text, left)
         if rescues:
-            more = ((name, strict_text(text, one)) for name, one in whole.value if name not in names or name in left)
+            more = ((name, strict_text(text, node)) for name, node in whole.value if name not in names or name in left)
             row[RESCUED] = rescued(more)
         return row
 

@@ -201,11 +201,11 @@ def too_many(place: int) -> BadRecord:
 _UNWANTED: Final = Node("null", None, 0, 0)
 
 
-def _closed(one: _Open, end: int) -> Node:
-    return Node("object" if one.is_object else "list", one.parts, one.start, end)
+def _closed(top: _Open, end: int) -> Node:
+    return Node("object" if top.is_object else "list", top.parts, top.start, end)
 
 
-def _name(text: str, place: int, one: _Open, syntax: Syntax) -> tuple[int, Shape]:
+def _name(text: str, place: int, top: _Open, syntax: Syntax) -> tuple[int, Shape]:
     """Read the next name of an object: where its value begins, and the shape of that."""
     found = syntax.name(text, place)
     if found is None:
@@ -214,18 +214,18 @@ def _name(text: str, place: int, one: _Open, syntax: Syntax) -> tuple[int, Shape
     start, end = found.span(group)
     if end - start > MOST_NAME:
         raise BadRecord(f"a name has more than {MOST_NAME} characters", start)
-    one.count += 1
-    if one.count > MOST_FIELDS:
+    top.count += 1
+    if top.count > MOST_FIELDS:
         raise BadRecord(f"an object has more than {MOST_FIELDS} fields", start)
-    if one.shape is False:
+    if top.shape is False:
         return found.end(), False
     name = _unescaped(found[group], start)
-    if one.shape is True:
-        one.name = name
+    if top.shape is True:
+        top.name = name
         return found.end(), True
-    shape = one.shape.get(name)
-    one.keeps = shape is not None
-    one.name = name
+    shape = top.shape.get(name)
+    top.keeps = shape is not None
+    top.name = name
     return found.end(), False if shape is None else shape
 
 

@@ -147,9 +147,9 @@ def _sequence(node: Node | None) -> tuple[int | None, int | None] | None:
     except (ValueError, RecursionError):
         return None
     numbers = []
-    for one in found:
-        is_number = WHOLE.fullmatch(str(one)) is not None and abs(int(one)) <= _MOST
-        numbers.append(int(one) if is_number else None)
+    for number in found:
+        is_number = WHOLE.fullmatch(str(number)) is not None and abs(int(number)) <= _MOST
+        numbers.append(int(number) if is_number else None)
     return numbers[0], numbers[1]
 
 

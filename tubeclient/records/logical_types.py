@@ -87,15 +87,15 @@ def types_for_core(schema: str) -> dict[str, tuple[str, int]] | None:
     except BadRecord:
         return None
     before, after = rows.get("before", {}), rows.get("after", {})
-    return {name: _for_core(one) for name, one in after.items()} if before == after else None
+    return {name: _for_core(logical) for name, logical in after.items()} if before == after else None
 
 
-def _for_core(one: Logical) -> tuple[str, int]:
-    if one.name in _DATES:
+def _for_core(logical: Logical) -> tuple[str, int]:
+    if logical.name in _DATES:
         return "date", 0
-    if one.name in _MOMENTS:
-        return "moment", _MOMENTS[one.name]
-    return ("decimal", one.size) if one.name == _DECIMAL else ("other", 0)
+    if logical.name in _MOMENTS:
+        return "moment", _MOMENTS[logical.name]
+    return ("decimal", logical.size) if logical.name == _DECIMAL else ("other", 0)
 
 
 def _logical(node: Node) -> Logical | None:
@@ -113,10 +113,10 @@ def _logical(node: Node) -> Logical | None:
         return Logical(name, int(size))
     inner = fields.get("fields")
     parts = {}
-    for one in inner.value if inner is not None and inner.kind == "list" else ():
-        part = _logical(one)
+    for field in inner.value if inner is not None and inner.kind == "list" else ():
+        part = _logical(field)
         if part is not None:
-            parts[_text(dict(one.value).get("field"))] = part
+            parts[_text(dict(field.value).get("field"))] = part
     items = fields.get("items") or fields.get("values")
     item = None if items is None else _logical(items)
     return Logical(fields=parts, item=item) if parts or item is not None else None
@@ -145,14 +145,16 @@ class LogicalValues:
             return self._plain.of_node(node, column, text, path)
         if column.kind == "list" and node.kind == "list":
             (item,) = column.parts
-            return [self.of_node(one, logical.item, item, text, f"{path}[{at}]") for at, one in enumerate(node.value)]
+            return [
+                self.of_node(value, logical.item, item, text, f"{path}[{at}]") for at, value in enumerate(node.value)
+            ]
         if column.kind == "struct" and node.kind == "object" and logical.name != _VARIABLE:
             self._plain.take(len(column.parts), node.start)
             fields = fields_of(node, path, {part.name for part in column.parts})
             return {
                 part.name: None
-                if (one := fields.get(part.name)) is None
-                else self.of_node(one, logical.fields.get(part.name), part, text, f"{path}.{part.name}")
+                if (value := fields.get(part.name)) is None
+                else self.of_node(value, logical.fields.get(part.name), part, text, f"{path}.{part.name}")
                 for part in column.parts
             }
         if logical.name == _JSON and column.kind == "variant" and node.kind == "text":

@@ -111,7 +111,7 @@ class _ProtobufReader:
             field = message.fields_by_name.get(column.name)
             place = f"{path}{column.name}"
             if field is None:
-                names = ", ".join(one.name for one in message.fields)
+                names = ", ".join(known.name for known in message.fields)
                 raise ConfigurationError(
                     f"column {place} is no field of message {message.full_name}, which has {names or 'none'}"
                 )
@@ -121,9 +121,9 @@ class _ProtobufReader:
             _check_unread(value, message)
             row = {}
             for name, get, of_field in parts:
-                one = get(value)
+                raw = get(value)
                 try:
-                    row[name] = one if one is None or of_field is _same else of_field(one)
+                    row[name] = raw if raw is None or of_field is _same else of_field(raw)
                 except Fault as fault:
                     raise fault.within(name) from None
             return row
@@ -133,7 +133,7 @@ class _ProtobufReader:
     def _field(self, field: FieldDescriptor, column: Column, path: str) -> Convert:
         entry = entry_of(field)
         if entry is not None and column.kind == "map":
-            key, value = (self._one(one, part, path) for one, part in zip(entry, column.parts, strict=True))
+            key, value = (self._one(inner, part, path) for inner, part in zip(entry, column.parts, strict=True))
             if key is not None and value is not None:
                 return partial(self._pairs, key, value)
         elif entry is None and is_repeated(field) and column.kind == "list":
@@ -155,8 +155,8 @@ class _ProtobufReader:
             return list(values)
         found: list[Any] = []
         try:
-            for one in values:
-                found.append(item(one))
+            for value in values:
+                found.append(item(value))
         except Fault as fault:
             raise fault.within(f"[{len(found)}]") from None
         return found
@@ -281,8 +281,8 @@ def _unwrapped(value: Any, message: Descriptor, of_value: Convert) -> Any:
 def _check_unread(value: Message, message: Descriptor) -> None:
     """Fault: the parser left out a field of the message, as its bytes are of another type or no value of its enum."""
     unread: Any = UnknownFieldSet(value)
-    for one in unread:
-        field = message.fields_by_number.get(one.field_number)
+    for unknown in unread:
+        field = message.fields_by_number.get(unknown.field_number)
         if field is not None:
             raise Fault(f"the bytes of {{}} are not of type {type_name(field)}", field.name)
 
@@ -321,14 +321,14 @@ def _check_value(field: FieldDescriptor, value: Any) -> None:
         keys = (("key", entry[0], key) for key in value)
         parts = chain(keys, (("value", entry[1], value[key]) for key in value))  # a bad key has no value
     elif is_repeated(field):
-        parts = [(f"[{at}]", field, one) for at, one in enumerate(value)]
+        parts = [(f"[{at}]", field, item) for at, item in enumerate(value)]
     else:
         parts = [("", field, value)]
-    for name, part, one in parts:
+    for name, part, inner in parts:
         try:
             if part.message_type is not None:
-                _check(one)
+                _check(inner)
             elif part.type == FieldDescriptor.TYPE_STRING:
-                _text(one)
+                _text(inner)
         except Fault as fault:
             raise (fault.within(name) if name else fault) from None

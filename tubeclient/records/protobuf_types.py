@@ -58,14 +58,14 @@ def message_type(descriptor: bytes, name: str) -> Descriptor:
         files = FileDescriptorSet.FromString(descriptor).file
     except DecodeError:
         raise ConfigurationError(f"the descriptor file is none; make it by {_HOW}") from None
-    there = {one.name for one in files}
-    if missing := sorted(imported for one in files for imported in one.dependency if imported not in there):
+    there = {file.name for file in files}
+    if missing := sorted(imported for file in files for imported in file.dependency if imported not in there):
         raise ConfigurationError(f"the descriptor file lacks {missing[0]}, which it imports; make it by {_HOW}")
     pool = DescriptorPool()
     try:
-        for one in files:
-            pool.AddSerializedFile(one.SerializeToString())
-        names = [full for one in files for full in _names(one)]
+        for file in files:
+            pool.AddSerializedFile(file.SerializeToString())
+        names = [full for file in files for full in _names(file)]
         found = [name] if name in names else [full for full in names if full.rpartition(".")[2] == name]
         if len(found) == 1:
             return pool.FindMessageTypeByName(found[0])
@@ -80,12 +80,12 @@ def message_type(descriptor: bytes, name: str) -> Descriptor:
 def _names(file: FileDescriptorProto) -> list[str]:
     """The full names of a file's messages, with those within others."""
     found = []
-    left = [(file.package, one) for one in file.message_type]
+    left = [(file.package, message) for message in file.message_type]
     while left:
-        around, one = left.pop(0)
-        name = f"{around}.{one.name}" if around else one.name
+        around, message = left.pop(0)
+        name = f"{around}.{message.name}" if around else message.name
         found.append(name)
-        left += [(name, inner) for inner in one.nested_type if not inner.options.map_entry]
+        left += [(name, inner) for inner in message.nested_type if not inner.options.map_entry]
     return found
 
 
@@ -136,15 +136,15 @@ def _fields(message: Descriptor, path: str, around: tuple[str, ...]) -> list[pa.
             " be JSON"
         )
     inner = (*around, message.full_name)
-    return [pa.field(one.name, column_type(one, f"{path}.{one.name}", inner)) for one in message.fields]
+    return [pa.field(field.name, column_type(field, f"{path}.{field.name}", inner)) for field in message.fields]
 
 
 def column_type(field: FieldDescriptor, path: str = "", around: tuple[str, ...] = ()) -> pa.DataType:
     """The type of a column that takes each value of a field. ConfigurationError as of `columns_of_message`."""
     if (entry := entry_of(field)) is not None:
         return pa.map_(column_type(entry[0]), column_type(entry[1], path, around))
-    one = _one_type(field, path, around)
-    return pa.list_(one) if is_repeated(field) else one
+    item = _one_type(field, path, around)
+    return pa.list_(item) if is_repeated(field) else item
 
 
 def _one_type(field: FieldDescriptor, path: str, around: tuple[str, ...]) -> pa.DataType:

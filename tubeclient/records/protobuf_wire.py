@@ -38,13 +38,13 @@ class Wire:
         types = {message.full_name: message}
         left = [message]
         while left:
-            for one in left.pop().fields:
-                inner = one.message_type
+            for field in left.pop().fields:
+                inner = field.message_type
                 if inner is not None and inner.full_name not in types:
                     types[inner.full_name] = inner
                     left.append(inner)
-        self._widest = max(1, *(len(one.fields) for one in types.values()))
-        self._has_short = any(one.type in _SHORT for other in types.values() for one in other.fields)
+        self._widest = max(1, *(len(other.fields) for other in types.values()))
+        self._has_short = any(field.type in _SHORT for other in types.values() for field in other.fields)
 
     def check(self, data: bytes) -> None:
         """BadRecord: the record has more than `MOST_VALUES` fields, with those that messages within it may have, or a

@@ -152,7 +152,7 @@ def check_options(spec: RecordSpec) -> None:
 def encoding_of(spec: RecordSpec) -> str:
     """The encoding's name in `ENCODINGS`. ConfigurationError: it is another one."""
     try:
-        return next(one for one in ENCODINGS if codecs.lookup(one) == codecs.lookup(spec.encoding))
+        return next(name for name in ENCODINGS if codecs.lookup(name) == codecs.lookup(spec.encoding))
     except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
         raise ConfigurationError(f"encoding is {spec.encoding!r}; there are {', '.join(ENCODINGS)}") from None
 
@@ -160,16 +160,16 @@ def encoding_of(spec: RecordSpec) -> str:
 def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
     """The columns of the schema, and `RESCUED`. ConfigurationError: a type that the kind of records does not have."""
     found = []
-    for one in spec.schema:
-        column = _column(one.name, one.type, one.name, 0)
-        if one.metadata is not None and one.metadata.get(b"variant") == b"true" and column.kind == "string":
+    for given in spec.schema:
+        column = _column(given.name, given.type, given.name, 0)
+        if given.metadata is not None and given.metadata.get(b"variant") == b"true" and column.kind == "string":
             column = column._replace(kind="variant", simple="variant")
         is_plain = not column.parts and column.kind not in ("binary", "variant")
         if not is_plain and spec.kind not in NESTED:
-            raise ConfigurationError(f"column {one.name} is {column.simple}, a type that {spec.kind} does not have")
-        found.append(column._replace(required=not one.nullable))
+            raise ConfigurationError(f"column {given.name} is {column.simple}, a type that {spec.kind} does not have")
+        found.append(column._replace(required=not given.nullable))
     if spec.rescue != "none":
-        if twin := next((one.name for one in found if one.name.lower() == RESCUED), None):
+        if twin := next((column.name for column in found if column.name.lower() == RESCUED), None):
             raise ConfigurationError(
                 f"the schema has a column {twin}, which is where rescue puts what no column takes; rename it, or leave"
                 " rescue out"
@@ -206,7 +206,7 @@ def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
         return Column(name, "map", kind, f"map<{key.simple},{item.simple}>", (), (key, item))
     if pa.types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
-        parts = tuple(within(one, one.name) for one in fields)
+        parts = tuple(within(field, field.name) for field in fields)
         if len({part.name for part in parts}) < len(parts):
             raise ConfigurationError(f"column {top} has a struct with two fields of one name")
         inner = ",".join(f"{part.name}:{part.simple}" for part in parts)

@@ -54,7 +54,7 @@ class Unavailable:
         if node.kind == "text":
             return node.value in self._texts
         if node.kind == "object":
-            return [(name, one.kind, one.value) for name, one in node.value] == [(self._text, "text", self._text)]
+            return [(name, inner.kind, inner.value) for name, inner in node.value] == [(self._text, "text", self._text)]
         return node.kind == "list" and self._is_list(node.value)
 
     def _is_list(self, items: list[Node]) -> bool:
@@ -63,5 +63,7 @@ class Unavailable:
             return True
         if len(items) != len(self._bytes):
             return False
-        found = (_NUMBER.fullmatch(one.value) if one.kind in ("number", "text") else None for one in items)
-        return all(one is not None and int(one[1]) == byte for one, byte in zip(found, self._bytes, strict=True))
+        found = (_NUMBER.fullmatch(item.value) if item.kind in ("number", "text") else None for item in items)
+        return all(
+            number is not None and int(number[1]) == byte for number, byte in zip(found, self._bytes, strict=True)
+        )

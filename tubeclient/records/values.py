@@ -201,15 +201,15 @@ class Values:
         if node.kind != "list":
             _misfit(column, path, node.start)
         (item,) = column.parts
-        return [self.of_node(one, item, text, f"{path}[{at}]") for at, one in enumerate(node.value)]
+        return [self.of_node(value, item, text, f"{path}[{at}]") for at, value in enumerate(node.value)]
 
     def _map(self, node: Node, column: Column, text: str, path: str) -> list[tuple[Any, Any]]:
         if node.kind != "object":
             _misfit(column, path, node.start)
         key, item = column.parts
         pairs = [
-            (self.of_text(name, key, f"{path}.key", one.start), self.of_node(one, item, text, f"{path}.value"))
-            for name, one in node.value
+            (self.of_text(name, key, f"{path}.key", value.start), self.of_node(value, item, text, f"{path}.value"))
+            for name, value in node.value
         ]
         # Two texts may be one key: 1 and +1. Two NaN are not equal, but their texts are.
         if min(len({name for name, _ in node.value}), len({key for key, _ in pairs})) < len(pairs):
@@ -225,8 +225,8 @@ class Values:
         self._is_whole &= len(fields) == len(node.value)
         row = {}
         for part in column.parts:
-            one = fields.get(part.name)
-            row[part.name] = None if one is None else self.of_node(one, part, text, f"{path}.{part.name}")
+            value = fields.get(part.name)
+            row[part.name] = None if value is None else self.of_node(value, part, text, f"{path}.{part.name}")
         return row
 
     def _exact(self, text: str, column: Column, path: str, place: int | None) -> Decimal:
@@ -337,12 +337,12 @@ def _check_variant(node: Node, path: str) -> None:
     """BadRecord: an object has a name twice, or a number is another one in a VARIANT, at any depth."""
     left = [node]
     while left:
-        one = left.pop()
-        if one.kind == "object":
-            if len({name for name, _ in one.value}) < len(one.value):
-                raise BadRecord(f"a name within {path} is there twice", one.start)
-            left.extend(value for _, value in one.value)
-        elif one.kind == "list":
-            left.extend(one.value)
-        elif one.kind == "number" and not _is_exact(one.value):
-            raise BadRecord(f"a number within {path} has more digits than a VARIANT has", one.start)
+        inner = left.pop()
+        if inner.kind == "object":
+            if len({name for name, _ in inner.value}) < len(inner.value):
+                raise BadRecord(f"a name within {path} is there twice", inner.start)
+            left.extend(value for _, value in inner.value)
+        elif inner.kind == "list":
+            left.extend(inner.value)
+        elif inner.kind == "number" and not _is_exact(inner.value):
+            raise BadRecord(f"a number within {path} has more digits than a VARIANT has", inner.start)

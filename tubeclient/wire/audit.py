@@ -42,9 +42,9 @@ def encode_reports(
         header = command.audit_request.msg_header
         header.thread_id, header.sdk_ts, header.packet_id = sender
         for stream, minute_ms, audit_id, records in some[first : first + _MOST_COUNTS]:
-            one = command.audit_request.msg_body.add(audit_tag=_NO_TAG, audit_version=_NO_VERSION)
-            one.inlong_group_id, one.inlong_stream_id, one.audit_id = group, stream, audit_id
-            one.log_ts, one.count, one.delay = minute_ms, records, (sender[1] - minute_ms) * records
+            report = command.audit_request.msg_body.add(audit_tag=_NO_TAG, audit_version=_NO_VERSION)
+            report.inlong_group_id, report.inlong_stream_id, report.audit_id = group, stream, audit_id
+            report.log_ts, report.count, report.delay = minute_ms, records, (sender[1] - minute_ms) * records
         body = command.SerializeToString(deterministic=True)
         yield len(body).to_bytes(4) + body
 

@@ -100,21 +100,21 @@ class Arrived:
 
     def __init__(self, messages: Sequence[broker_pb2.TransferedMessage]) -> None:
         self._messages = messages
-        self.ids: Sequence[int] = [one.messageId for one in messages]
+        self.ids: Sequence[int] = [message.messageId for message in messages]
 
     def checked(self, first: int | None) -> tuple[Columns, Damaged]:
         """All messages, or the `first` ones, and the damaged ones of these. CorruptMessage: a field is missing."""
-        if not all(all(map(one.HasField, _FIELDS)) for one in self._messages):
+        if not all(all(map(message.HasField, _FIELDS)) for message in self._messages):
             raise CorruptMessage("a message lacks one of its fields")
         columns = Columns([], [], [])
         damaged: Damaged = []
-        for number, one in enumerate(self._messages[:first]):
-            columns.ids.append(one.messageId)
-            columns.payloads.append(one.payLoadData)
-            columns.flags.append(one.flag)
-            own = checksum(one.payLoadData)
-            if one.checkSum != own:
-                damaged.append((number, one.checkSum, own))
+        for number, message in enumerate(self._messages[:first]):
+            columns.ids.append(message.messageId)
+            columns.payloads.append(message.payLoadData)
+            columns.flags.append(message.flag)
+            own = checksum(message.payLoadData)
+            if message.checkSum != own:
+                damaged.append((number, message.checkSum, own))
         return columns, damaged
 
 
@@ -200,9 +200,9 @@ def with_tags(columns: Columns, tags: frozenset[str], bad: Mapping[int, str]) ->
 
     Needed because brokers compare only a 32-bit hash. Bad messages stay: their tags are not known.
     """
-    wanted = [number for number, one in enumerate(map(Message, *columns)) if number in bad or one.tag in tags]
+    wanted = [number for number, message in enumerate(map(Message, *columns)) if number in bad or message.tag in tags]
     ids, payloads, flags = columns
-    left = Columns([ids[one] for one in wanted], [payloads[one] for one in wanted], [flags[one] for one in wanted])
+    left = Columns([ids[at] for at in wanted], [payloads[at] for at in wanted], [flags[at] for at in wanted])
     return left, {new: bad[old] for new, old in enumerate(wanted) if old in bad}
 
 

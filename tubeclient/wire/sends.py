@@ -77,8 +77,8 @@ def take_sent(streams: Sequence[bytes], keys: Sequence[PartitionKey]) -> list[Se
     found = [None] * len(streams) if CORE is None else CORE.take_sent(streams)
     new = tuple.__new__  # as SendResult itself does it, but faster
     return [
-        _result_of(stream, key) if one is None else new(SendResult, (key, *one))
-        for stream, key, one in zip(streams, keys, found, strict=True)
+        _result_of(stream, key) if answer is None else new(SendResult, (key, *answer))
+        for stream, key, answer in zip(streams, keys, found, strict=True)
     ]
 
 

@@ -41,8 +41,8 @@ def parse_broker(text: str, *, tls: bool = False) -> BrokerInfo:
 def encode_consumer_layouts(layouts: Iterable[TopicLayout]) -> list[str]:
     """Write "topic#brokerId:stores:partitionsPerStore:status,..." for each topic (client-balance metadata)."""
     return _by_topic(
-        (one.topic, f"{one.broker_id}:{one.stores}:{one.partitions_per_store}:{int(one.subscribable)}")
-        for one in layouts
+        (layout.topic, f"{layout.broker_id}:{layout.stores}:{layout.partitions_per_store}:{int(layout.subscribable)}")
+        for layout in layouts
     )
 
 
@@ -59,7 +59,7 @@ def parse_consumer_layouts(texts: Iterable[str]) -> list[TopicLayout]:
 def encode_producer_layouts(layouts: Iterable[TopicLayout], max_message_bytes: int | None = None) -> list[str]:
     """Write "topic#brokerId:partitionsPerStore:stores,...#maxMessageBytes" for each topic (producer heartbeat)."""
     limit = "" if max_message_bytes is None else f"#{max_message_bytes}"
-    texts = ((one.topic, f"{one.broker_id}:{one.partitions_per_store}:{one.stores}") for one in layouts)
+    texts = ((layout.topic, f"{layout.broker_id}:{layout.partitions_per_store}:{layout.stores}") for layout in layouts)
     return _by_topic(texts, limit)
 
 
