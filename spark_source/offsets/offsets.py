@@ -149,8 +149,8 @@ class Offsets(Mapping[PartitionKey, int]):
                 parsed.setdefault(store, []).append(PartitionRun(first, last, at))
         for store, of_store in parsed.items():
             of_store.sort()
-            for one, other in itertools.pairwise(of_store):
-                if other.first <= one.last:
+            for run, other in itertools.pairwise(of_store):
+                if other.first <= run.last:
                     twice = PartitionKey(store.broker_id, store.topic, other.first)
                     raise ConfigurationError(f"the offsets name partition {twice} twice")
         return cls.of_runs(parsed)

@@ -65,7 +65,7 @@ def optional(name: str, parse: Callable[[str], Any], unset: T, unset_doc: str, d
 
 def options_of(kind: type) -> dict[str, Option]:
     """Return the options of a class by field, in the order of the documentation."""
-    return {one.name: one.metadata[_OPTION] for one in fields(kind) if _OPTION in one.metadata}
+    return {field.name: field.metadata[_OPTION] for field in fields(kind) if _OPTION in field.metadata}
 
 
 class Masked(Mapping[str, str]):

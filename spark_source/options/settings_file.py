@@ -28,9 +28,9 @@ def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
     its annotations as texts, such as "int | None"."""
     out = set(leave_out)
     return {
-        one.name: str(one.type).partition("[")[0].removesuffix(" | None")
-        for one in fields(settings)
-        if one.name not in out
+        field.name: str(field.type).partition("[")[0].removesuffix(" | None")
+        for field in fields(settings)
+        if field.name not in out
     }
 
 
@@ -112,7 +112,7 @@ class SettingsFile:
 
     def _checked(self, table: str, name: str, value: object, kind: str) -> object:
         if kind == "tuple":
-            if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 return tuple(value)
             self._refuse(table, name, 'a list of names, such as ["clicks", "views"]')
         types, wording = _KINDS[kind]

@@ -103,7 +103,7 @@ def assignment_hints(value: str) -> Hints:
     good = bool(entries) and entries.keys() <= {*kinds, "virtualNodes"}
     for name, kind in kinds.items():
         some = entries.get(name, {})
-        good = good and isinstance(some, dict) and all(type(one) is kind and one != "" for one in some.values())
+        good = good and isinstance(some, dict) and all(type(hint) is kind and hint != "" for hint in some.values())
     virtual = entries.get("virtualNodes", Hints.virtual_nodes)
     if not good or type(virtual) is not int or virtual < 1:
         raise ValueError(f"is {value!r}; write {_HINTS}")
@@ -329,12 +329,12 @@ class SourceOptions(
                     f"{name} needs Spark 4.2 or newer, which supports limits in Python sources",
                     condition="NEEDS_NEWER_SPARK",
                 )
-        for one in options_of(SourceOptions).values():
-            if one.only == "batch" and one.name in self.given:
+        for known in options_of(SourceOptions).values():
+            if known.only == "batch" and known.name in self.given:
                 instead = "a streaming read ends with .trigger(availableNow=True)"
-                if one.name == "readPositions":
+                if known.name == "readPositions":
                     instead = "read positions with spark.read, and messages without this option"
-                raise ConfigurationError(f"{one.name} belongs to batch reads; {instead}")
+                raise ConfigurationError(f"{known.name} belongs to batch reads; {instead}")
         fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if fewest is not None and most is not None and fewest > most:
             raise ConfigurationError(
@@ -347,17 +347,17 @@ class SourceOptions(
         options = options_of(SourceOptions).values()
         if self.read_positions:
             idle, kind = self.given - _OF_POSITIONS, "read of positions"
-            for name in sorted(idle & {one.name for one in options if one.only == "batch"}):
+            for name in sorted(idle & {known.name for known in options if known.only == "batch"}):
                 raise ConfigurationError(f"{name} has no effect on positions, which are those of now; leave it out")
         else:
             self.check_ends()
-            idle, kind = self.given & {one.name for one in options if one.only == "stream"}, "batch read"
+            idle, kind = self.given & {known.name for known in options if known.only == "stream"}, "batch read"
         if idle:
             _log.warning("options without effect in a %s: %s", kind, ", ".join(sorted(idle)))
 
 
 _OF_POSITIONS: Final = {
-    *(one.name for kind in (AccessOptions, Subscription) for one in options_of(kind).values()),
+    *(known.name for kind in (AccessOptions, Subscription) for known in options_of(kind).values()),
     *("offsetsTable", "storageOption.*", "readPositions"),
 }
 """What decides the rows of `readPositions`. Others have no effect, and are no error: a stream's options stay as they

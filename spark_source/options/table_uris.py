@@ -67,7 +67,7 @@ def type_in_sql(kind: DataType) -> str:
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quoted(one.name)}: {type_in_sql(one.dataType)}' for one in kind)}>"
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {type_in_sql(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):
         return f"ARRAY<{type_in_sql(kind.elementType)}>"
     if isinstance(kind, MapType):

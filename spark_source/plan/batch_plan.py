@@ -128,8 +128,8 @@ class BatchPlan:
         """The partitions that several nodes read in this batch: all parts in order, each with its node."""
         found: dict[PartitionKey, list[tuple[OffsetRange, int]]] = defaultdict(list)
         for node, of_node in self.by_node.items():
-            for one in of_node:
-                found[one.partition].append((one, node))
+            for part in of_node:
+                found[part.partition].append((part, node))
         owners = self.assignment.node_of
         return {key: sorted(parts) for key, parts in found.items() if any(node != owners[key] for _, node in parts)}
 
@@ -152,9 +152,9 @@ class BatchPlan:
 
     def _texts(self) -> Iterator[tuple[int, str]]:
         for node, of_node in self.by_node.items():
-            for one in of_node:
-                owner = self.assignment.node_of[one.partition]
-                yield node, str(one) if owner == node else f"{one} (backlog of node {owner})"
+            for part in of_node:
+                owner = self.assignment.node_of[part.partition]
+                yield node, str(part) if owner == node else f"{part} (backlog of node {owner})"
 
 
 def take_over(
@@ -167,9 +167,9 @@ def take_over(
     Parts of less than half of `min_rows` are not worth a reader, and a partition has `MOST_PARTS` at most.
     Nodes with nothing to read are left out.
     """
-    loads = {node: sum(one.max_messages for one in by_node.get(node, ())) for node in range(node_count)}
-    parts = Counter(one.partition for of_node in by_node.values() for one in of_node)
-    longest = [(-one.max_messages, one, node) for node, of_node in by_node.items() for one in of_node]
+    loads = {node: sum(part.max_messages for part in by_node.get(node, ())) for node in range(node_count)}
+    parts = Counter(part.partition for of_node in by_node.values() for part in of_node)
+    longest = [(-part.max_messages, part, node) for node, of_node in by_node.items() for part in of_node]
     heapify(longest)
     read: dict[int, list[OffsetRange]] = defaultdict(list)
     while longest:
@@ -193,9 +193,9 @@ def take_over(
 def _joined(ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
     """In order, with neighbours as one."""
     found: list[OffsetRange] = []
-    for one in sorted(ranges):
-        if found and (found[-1].partition, found[-1].end) == (one.partition, one.start):
-            found[-1] = found[-1]._replace(end=one.end)
+    for part in sorted(ranges):
+        if found and (found[-1].partition, found[-1].end) == (part.partition, part.start):
+            found[-1] = found[-1]._replace(end=part.end)
         else:
-            found.append(one)
+            found.append(part)
     return found

@@ -146,7 +146,7 @@ def find_cut(
 def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses: what, where, and what to do. It names the first partitions only."""
     first, *others = lost
-    named = ", ".join(str(one.partition) for one in others[:_NAMED])
+    named = ", ".join(str(loss.partition) for loss in others[:_NAMED])
     unnamed = f", and {len(others) - _NAMED} that the log names" if len(others) > _NAMED else ""
     like_it = f" (and {len(others)} more like it: {named}{unnamed})" if others else ""
     return DataLoss(

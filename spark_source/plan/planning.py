@@ -45,11 +45,11 @@ def plan(
     """
     readable = PartitionSet.of(partitions)
     known = _known_stores(start, readable, bounds)
-    ends = window_ends({store: one.windows for store, one in known.items()}, max_rows)
+    ends = window_ends({store: of_store.windows for store, of_store in known.items()}, max_rows)
     moved: dict[StoreKey, Sequence[PartitionRun]] = {}
-    for store, one in known.items():
-        pieces = [piece for run in one.runs for piece in _advanced(run, one.ids, bounds[store], ends[store])]
-        if pieces != list(one.runs):
+    for store, of_store in known.items():
+        pieces = [piece for run in of_store.runs for piece in _advanced(run, of_store.ids, bounds[store], ends[store])]
+        if pieces != list(of_store.runs):
             moved[store] = pieces
     for store, limits in bounds.items():
         if store in known and known[store].ids is None:
@@ -92,7 +92,7 @@ def _advanced(
 
 def rows_to_read(start: Offsets, partitions: Iterable[PartitionKey], bounds: Mapping[StoreKey, StoreBounds]) -> int:
     """Return the most rows that a batch without a limit could have: the entries of all windows."""
-    return sum(one.windows.rows for one in _known_stores(start, PartitionSet.of(partitions), bounds).values())
+    return sum(of_store.windows.rows for of_store in _known_stores(start, PartitionSet.of(partitions), bounds).values())
 
 
 class _KnownStore(NamedTuple):
@@ -145,8 +145,8 @@ class StoreNodes(NamedTuple):
 def nodes_by_store(node_of: Mapping[PartitionKey, int]) -> dict[StoreKey, StoreNodes]:
     """Return the assignment by store, for faster look-ups among thousands of partitions."""
     found: dict[StoreKey, list[tuple[PartitionKey, int]]] = defaultdict(list)
-    for one in sorted(node_of.items()):
-        found[one[0].store].append(one)
+    for pair in sorted(node_of.items()):
+        found[pair[0].store].append(pair)
     return {store: StoreNodes([key.partition_id for key, _ in some], some) for store, some in found.items()}
 
 
@@ -188,13 +188,13 @@ def _steps(start: Offsets, end: Offsets) -> Iterator[tuple[StoreKey, list[tuple[
         steps = []
         of_end = of_start = 0
         while of_end < len(ends) and of_start < len(begins):
-            one, other = begins[of_start], ends[of_end]
-            first, last = max(one.first, other.first), min(one.last, other.last)
-            if first <= last and one.offset != other.offset:
-                steps.append((first, last, one.offset, other.offset))
-            if one.last <= other.last:
+            before, after = begins[of_start], ends[of_end]
+            first, last = max(before.first, after.first), min(before.last, after.last)
+            if first <= last and before.offset != after.offset:
+                steps.append((first, last, before.offset, after.offset))
+            if before.last <= after.last:
                 of_start += 1
-            if other.last <= one.last:
+            if after.last <= before.last:
                 of_end += 1
         if steps:
             yield store, steps

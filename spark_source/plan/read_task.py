@@ -38,7 +38,7 @@ class ReadTask(InputPartition):
         """The ranges as columns: Spark pickles each non-builtin object with a Python function call, and there may be
         thousands of ranges."""
         columns = list(zip(*((*key, start, end) for key, start, end in self.ranges), strict=True))
-        rules = [(*one, rule) for one, rule in self.offset_rules.items()]
+        rules = [(*key, rule) for key, rule in self.offset_rules.items()]
         return {**vars(self), "ranges": columns, "offset_rules": rules}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

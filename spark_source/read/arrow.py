@@ -134,15 +134,15 @@ class PackDecoder:
         """What messages hold: the columns of `_found`. CorruptMessage: one cannot be parsed, and bad ones are not
         kept."""
         rows: list[dict[str, Any]] = []
-        for one in chain.from_iterable(packs):
+        for message in chain.from_iterable(packs):
             try:
                 row = {
-                    "messageId": one.message_id,
-                    "messageType": one.tag or None,
-                    "messageTime": self._time_us(one.time),
-                    "value": one.body,
-                    "badReason": one.bad_reason,
-                    "attributes": list(one.attributes.items()),
+                    "messageId": message.message_id,
+                    "messageType": message.tag or None,
+                    "messageTime": self._time_us(message.time),
+                    "value": message.body,
+                    "badReason": message.bad_reason,
+                    "attributes": list(message.attributes.items()),
                 }
             except CorruptMessage as error:
                 raise self._at(packs, len(rows), error) from error

@@ -82,18 +82,18 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
 
     names = arrow_schema(options).names
     wanted = [
-        WantedRange(task.broker_of(one.partition), one, options.tags_of(one.partition.topic)) for one in task.ranges
+        WantedRange(task.broker_of(part.partition), part, options.tags_of(part.partition.topic)) for part in task.ranges
     ]
 
     bad_rows = 0
-    places = [one.start // INDEX_ENTRY_BYTES * _MOST_ROWS for one in task.ranges]  # of the last row of each
+    places = [part.start // INDEX_ENTRY_BYTES * _MOST_ROWS for part in task.ranges]  # of the last row of each
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         nonlocal bad_rows
         with closing(reader.read_all(wanted)) as found:
             for number, packs in gathered(found):
-                one = wanted[number]
-                for batch in decoder.batches(packs, task.offset_rule_of(one.range.partition), one.filters):
+                part = wanted[number]
+                for batch in decoder.batches(packs, task.offset_rule_of(part.range.partition), part.filters):
                     if options.bad_messages == "keep":
                         bad_rows += batch.num_rows - batch.column("badReason").null_count
                     own = batch.select(names) if options.columns else batch
@@ -114,10 +114,10 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
         if bad_rows:
             _log.warning("node %d kept %d bad messages as rows", task.node_id, bad_rows)
     within: Counter[PartitionKey] = Counter()
-    for one in reader.losses:
-        if one.within_packs:
-            within[one.partition] += one.max_messages
-    lost = sum(one.max_messages for one in reader.losses if not one.within_packs)
+    for loss in reader.losses:
+        if loss.within_packs:
+            within[loss.partition] += loss.max_messages
+    lost = sum(loss.max_messages for loss in reader.losses if not loss.within_packs)
     # Both may count the same messages. The decoder's may be more, and include damaged ones.
     lost += sum((within | decoder.missing).values())
     if lost:

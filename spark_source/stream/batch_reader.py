@@ -109,20 +109,20 @@ def _start_and_end(
     lost = find_lost(start, bounds)
     if lost:
         # A loss counts only if a second look confirms it.
-        suspected = {one.identity for one in lost}
+        suspected = {loss.identity for loss in lost}
         bounds = bounds_of_all(lookup, layout.view_read)
-        lost = [one for one in find_lost(start, bounds) if one.identity in suspected]
+        lost = [loss for loss in find_lost(start, bounds) if loss.identity in suspected]
     end = finder.find(options.end, layout.configured, layout.view_read, bounds)
-    for one in find_lost(end, bounds):
+    for loss in find_lost(end, bounds):
         raise ConfigurationError(
-            f"endingOffsets {one.position} of partition {one.partition} is outside of its broker's data, "
-            "{} to {}; name an offset inside, or latest".format(*bounds[one.partition.store]),
+            f"endingOffsets {loss.position} of partition {loss.partition} is outside of its broker's data, "
+            "{} to {}; name an offset inside, or latest".format(*bounds[loss.partition.store]),
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
         raise loss_error(lost, "name startingOffsets that the brokers hold")
-    for one in lost:
-        _log.warning("failOnDataLoss is false, going on: %s", one)
+    for loss in lost:
+        _log.warning("failOnDataLoss is false, going on: %s", loss)
     start = start.clamp(
         {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
     )

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 def loss_error(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses. If there are several, each is logged with what is lost: the error has not the
     room."""
-    for one in lost if len(lost) > 1 else ():
-        _log.error("the query ends, since failOnDataLoss is true: %s", one)
+    for loss in lost if len(lost) > 1 else ():
+        _log.error("the query ends, since failOnDataLoss is true: %s", loss)
     return data_loss(lost, way_out)
 
 
@@ -61,14 +61,14 @@ class LossJudge:
         snapshot, lost = self._judge(
             lambda now: [
                 *self._find_gone(start, now),
-                *(one for one in find_lost(start, now.bounds, self._reads) if not self._is_older(one)),
+                *(loss for loss in find_lost(start, now.bounds, self._reads) if not self._is_older(loss)),
                 *find_cut(start, ends or {}, now.bounds, self._reads),
             ],
             snapshot,
         )
-        past_end = {one.partition: one.found for one in lost if one.kind == "tail" and one.found is not None}
-        left = {one.partition for one in lost if one.kind == "gone"}
-        now_away = {one.place for one in lost if one.kind == "away"}
+        past_end = {loss.partition: loss.found for loss in lost if loss.kind == "tail" and loss.found is not None}
+        left = {loss.partition for loss in lost if loss.kind == "gone"}
+        now_away = {loss.place for loss in lost if loss.kind == "away"}
         for back in self._away - now_away:
             self._warned.pop(back, None)  # if it goes away again, a new warning follows
             _log.info("broker %s is listed with its topics again", back[0])
@@ -118,12 +118,12 @@ class LossJudge:
             ],
             snapshot,
         )
-        return snapshot, start.merge({one.partition: end[one.partition] for one in lost}) if lost else start
+        return snapshot, start.merge({loss.partition: end[loss.partition] for loss in lost}) if lost else start
 
-    def _is_older(self, one: Loss) -> bool:
+    def _is_older(self, loss: Loss) -> bool:
         """Whether it is of messages that may be older than their partition, of which nothing was planned yet."""
-        entry = self._entered.get(one.partition)
-        return entry is not None and entry.at == one.position and one.found is not None and one.found <= entry.owed
+        entry = self._entered.get(loss.partition)
+        return entry is not None and entry.at == loss.position and loss.found is not None and loss.found <= entry.owed
 
     def _judge(
         self, find: Callable[[Snapshot], list[Loss]], snapshot: Snapshot, way_out: str = NEW_CHECKPOINT
@@ -132,22 +132,24 @@ class LossJudge:
         error, or a warning, once."""
         lost = find(snapshot)
         seen: set[object] = set()
-        while new := [one for one in lost if one.identity not in seen and self._warned.get(one.place) != one.identity]:
-            seen.update(one.identity for one in new)
+        while new := [
+            loss for loss in lost if loss.identity not in seen and self._warned.get(loss.place) != loss.identity
+        ]:
+            seen.update(loss.identity for loss in new)
             snapshot = self._query_again(new)
             lost = find(snapshot)
         if lost and self._fail_on_data_loss:
             raise loss_error(lost, way_out)
-        for one in lost:
-            if self._warned.get(one.place) != one.identity:
-                self._warned[one.place] = one.identity
-                _log.warning("failOnDataLoss is false, going on: %s", one)
+        for loss in lost:
+            if self._warned.get(loss.place) != loss.identity:
+                self._warned[loss.place] = loss.identity
+                _log.warning("failOnDataLoss is false, going on: %s", loss)
         return snapshot, lost
 
     def _query_again(self, lost: list[Loss]) -> Snapshot:
         """Query the brokers again. If partitions are missing in the layout, query the master first: the known layout
         may be old. A query reads on without the master, but gives partitions up only if the master confirms."""
-        missing = next((one for one in lost if one.kind in ("gone", "away")), None)
+        missing = next((loss for loss in lost if loss.kind in ("gone", "away")), None)
         if missing is not None:
             try:
                 self._membership.refreshed_view(self._retry_limit_ms)
@@ -163,4 +165,4 @@ class LossJudge:
     def _find_gone(self, positions: Offsets, snapshot: Snapshot) -> list[Loss]:
         missing = find_gone(positions, snapshot.configured, self._reads)
         lost = [gone_or_away(key, at, snapshot.view.is_away) for key, at in missing]
-        return sorted(lost, key=lambda one: one.kind == "away")  # what is gone for good is named first
+        return sorted(lost, key=lambda loss: loss.kind == "away")  # what is gone for good is named first

@@ -216,7 +216,7 @@ class StreamPlanner:
         `failOnDataLoss` says so."""
         assert self._target is not None
         lost = find_lost(offsets, self._target.frozen.bounds, self._options.selector())
-        gone = [one for one in lost if one.kind == "expired"]
+        gone = [loss for loss in lost if loss.kind == "expired"]
         return data_loss(gone) if gone and self._options.fail_on_data_loss else None
 
     def complete(self, end: Offsets) -> None:

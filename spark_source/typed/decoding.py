@@ -45,19 +45,19 @@ class Decoding:
         from spark_source.read.schema import spark_type
 
         record = StructType(
-            [StructField(one.name, StringType() if is_variant(one) else one.dataType) for one in self._columns]
+            [StructField(field.name, StringType() if is_variant(field) else field.dataType) for field in self._columns]
         )
         kind: DataType = record
         if self._spec.kind in CHANGES:
             kind = ArrayType(StructType([*record, StructField(CHANGE, spark_type(CHANGE_TYPE))]))
         # Good rows have no value, also where each message has one.
         own = [
-            StructField(one.name, one.dataType, one.name == VALUE or one.nullable)
-            for one in rows
-            if one.name != BAD_REASON
+            StructField(field.name, field.dataType, field.name == VALUE or field.nullable)
+            for field in rows
+            if field.name != BAD_REASON
         ]
         added = {RECORD: kind, BAD_REASON: StringType(), UNREAD: BooleanType()}
-        return StructType([*own, *(StructField(name, one) for name, one in added.items())])
+        return StructType([*own, *(StructField(name, data_type) for name, data_type in added.items())])
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         decoder = Decoder(self._spec)
@@ -99,9 +99,9 @@ class Decoding:
         return pa.RecordBatch.from_arrays([*arrays, *added.values()], schema=pa.schema(fields))
 
 
-def is_variant(one: StructField) -> bool:
+def is_variant(field: StructField) -> bool:
     """Whether a column is VARIANT: it is decoded as text."""
-    return one.dataType.typeName() == "variant"
+    return field.dataType.typeName() == "variant"
 
 
 def _width(kind: pa.DataType) -> int:

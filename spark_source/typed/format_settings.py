@@ -127,7 +127,7 @@ class FormatSettings:
             columns = [*selection.outputs]
         keys = tuple(_plain(schema, columns, "key", name).needs[0] for name in self.key)
         order_by = self.order_by
-        if order_by == OF_ARRIVAL and OF_ARRIVAL in (one.name.lower() for one in columns):
+        if order_by == OF_ARRIVAL and OF_ARRIVAL in (column.name.lower() for column in columns):
             raise ConfigurationError(
                 f"order-by is {OF_ARRIVAL}, the order in which rows of a partition come, and the schema has such a"
                 " column; give the column another name"
@@ -204,9 +204,9 @@ class FormatSettings:
 
 def _plain(schema: StructType, columns: Sequence[SelectedColumn], setting: str, name: str) -> SelectedColumn:
     """The one of `columns`, of records with this schema, that can be compared. ConfigurationError."""
-    found = next((one for one in columns if one.name.lower() == name.lower()), None)
+    found = next((column for column in columns if column.name.lower() == name.lower()), None)
     if found is None:
-        names = ", ".join(one.name for one in columns)
+        names = ", ".join(column.name for column in columns)
         raise ConfigurationError(f"{setting} is {name}, which the rows do not have; they have {names}")
     if found.sql:
         raise ConfigurationError(f"{setting} is {name}, which select computes; name a column that it takes as it is")
@@ -267,7 +267,7 @@ def _own_columns(spec: RecordSpec) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     columns = spec.schema if spec.kind == "avro" else columns_of_message(message_type(spec.descriptor, spec.message))
-    return StructType([StructField(one.name, spark_type(one.type)) for one in columns])
+    return StructType([StructField(column.name, spark_type(column.type)) for column in columns])
 
 
 _NEED_A_FORMAT: Final = ("schema", "separator", "escape", "encoding", "format_options", "key", "order_by", "select")

@@ -128,5 +128,5 @@ def _texts(attached: Any) -> dict[str, str]:
     counts (KafkaSingleTopicFetcher, apache/inlong a6c7a6a670), and bytes that are no text do no harm."""
     if attached and isinstance(attached[0], tuple):
         return {key: text for key, text in attached if text is not None}
-    headers = {one["key"]: one["value"] for one in attached or ()}
+    headers = {header["key"]: header["value"] for header in attached or ()}
     return {key: value.decode(errors="replace") for key, value in headers.items() if value is not None}

@@ -106,11 +106,13 @@ class RecordFormat:
         sure = {*spec.keys}
         if spec.rescue == "values" and order_by is not None:  # as null it would be the oldest
             sure.add(order_by if selection is None else selection.column_of(order_by))
-        fields = [StructField(one.name, one.dataType, one.nullable and one.name not in sure) for one in schema]
+        fields = [
+            StructField(field.name, field.dataType, field.nullable and field.name not in sure) for field in schema
+        ]
         columns = arrow_columns(fields)
         if selection is not None:
-            there = {one.name: one for one in fields}
-            fields = [_selected(one, there) for one in selection.outputs]
+            there = {field.name: field for field in fields}
+            fields = [_selected(output, there) for output in selection.outputs]
         rescued = [] if spec.rescue == "none" else [StructField(RESCUED, StringType())]
         return cls(StructType([*fields, *rescued]), replace(spec, schema=columns), order_by, selection)
 
@@ -163,14 +165,14 @@ class RecordFormat:
         """`RECORD` with what the target has beside the schema's columns: `CHANGE` and `LINEAGE`."""
         from pyspark.sql import functions as F
 
-        lineage = F.struct(*(F.col(one) for one in names if one not in (VALUE, ARRIVAL, RECORD, BAD_REASON, UNREAD)))
+        lineage = F.struct(*(F.col(name) for name in names if name not in (VALUE, ARRIVAL, RECORD, BAD_REASON, UNREAD)))
         arrival = F.col(ARRIVAL) if ARRIVAL in names else F.lit(None).cast(_ARRIVAL)
 
         def of(row: Column) -> list[Column]:
             found = []
-            for one in self.columns:
-                column = row[one.name]
-                found.append((F.parse_json(column) if is_variant(one) else column).alias(one.name))
+            for field in self.columns:
+                column = row[field.name]
+                found.append((F.parse_json(column) if is_variant(field) else column).alias(field.name))
             return found
 
         if self.kind not in CHANGES:
@@ -202,32 +204,32 @@ def _once() -> Column:
 
 def arrow_columns(fields: Iterable[StructField]) -> pa.Schema:
     """Columns for tubeclient.records. ConfigurationError: a type that Arrow or they do not have."""
-    return pa.schema([_arrow_field(one) for one in fields])
+    return pa.schema([_arrow_field(field) for field in fields])
 
 
-def _selected(one: SelectedColumn, columns: Mapping[str, StructField]) -> StructField:
+def _selected(output: SelectedColumn, columns: Mapping[str, StructField]) -> StructField:
     """A column of a selection, of records with these columns."""
     from pyspark.sql.types import StructField
 
-    if one.type is not None:
-        return StructField(one.name, spark_type(one.type))
-    return StructField(one.name, columns[one.needs[0]].dataType, columns[one.needs[0]].nullable)
+    if output.type is not None:
+        return StructField(output.name, spark_type(output.type))
+    return StructField(output.name, columns[output.needs[0]].dataType, columns[output.needs[0]].nullable)
 
 
-def _arrow_field(one: StructField) -> pa.Field:
+def _arrow_field(field: StructField) -> pa.Field:
     """A column of the schema for tubeclient.records. ConfigurationError: a type that Arrow or they do not have."""
-    kind, text = one.dataType.typeName(), one.dataType.json()
+    kind, text = field.dataType.typeName(), field.dataType.json()
     if kind in ("char", "varchar"):
         raise ConfigurationError(
-            f"column {one.name} is {one.dataType.simpleString()}, a type that records do not have; write STRING"
+            f"column {field.name} is {field.dataType.simpleString()}, a type that records do not have; write STRING"
         )
     if '"nullable":false' in text or '"containsNull":false' in text:
-        raise ConfigurationError(f"NOT NULL within column {one.name} is not checked; it is for whole columns")
+        raise ConfigurationError(f"NOT NULL within column {field.name} is not checked; it is for whole columns")
     if kind == "variant":
-        return pa.field(one.name, pa.string(), one.nullable, {b"variant": b"true"})
+        return pa.field(field.name, pa.string(), field.nullable, {b"variant": b"true"})
     if '"variant"' in text:
-        raise ConfigurationError(f"column {one.name} has a VARIANT within; make it VARIANT, or STRING there")
-    return pa.field(one.name, arrow_type(one.dataType), one.nullable)
+        raise ConfigurationError(f"column {field.name} has a VARIANT within; make it VARIANT, or STRING there")
+    return pa.field(field.name, arrow_type(field.dataType), field.nullable)
 
 
 def _change(order_by: str | None, arrival: Column) -> Column:

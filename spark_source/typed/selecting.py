@@ -32,7 +32,7 @@ class Selecting:
     def __init__(self, selection: Selection, decoder: Decoder) -> None:
         self._decoder = decoder
         self._outputs = selection.outputs
-        self._computed = [one for one in selection.outputs if one.sql]
+        self._computed = [output for output in selection.outputs if output.sql]
         self._width = selection.width
         self._time_zone = selection.time_zone
 
@@ -64,7 +64,7 @@ class Selecting:
 
     def _rows(self, records: pa.StructArray) -> tuple[pa.StructArray, pa.StringArray]:
         """The rows of good records, and why some are bad after all."""
-        names, arrays = [one.name for one in records.type], records.flatten()
+        names, arrays = [field.name for field in records.type], records.flatten()
         columns = dict(zip(names[: self._width], arrays, strict=False))
         others = dict(zip(names[self._width :], arrays[self._width :], strict=True))
         known, reasons = None, pa.nulls(len(records), pa.string())
@@ -74,7 +74,9 @@ class Selecting:
             operation, _, sequence = change.flatten()
             others[CHANGE] = pa.StructArray.from_arrays([operation, absent, sequence], fields=list(change.type))
         values, failed = self._values(columns, known, len(records))
-        made = [(one.name, values[one.name] if one.sql else columns[one.needs[0]]) for one in self._outputs]
+        made = [
+            (output.name, values[output.name] if output.sql else columns[output.needs[0]]) for output in self._outputs
+        ]
         made += others.items()
         fields = [pa.field(name, array.type) for name, array in made]
         rows = pa.StructArray.from_arrays([array for _, array in made], fields=fields)
@@ -85,21 +87,21 @@ class Selecting:
         bad: an update that knows a part of it says nothing of the column."""
         operations, absents = change.field("operation"), change.field("absent")
         is_written = pc.is_in(operations, pa.array(_WRITTEN)).to_numpy(zero_copy_only=False)
-        known = {one.name: is_written.copy() for one in self._computed}
+        known = {column.name: is_written.copy() for column in self._computed}
         rows = np.flatnonzero(pc.is_valid(absents).to_numpy(zero_copy_only=False))
         lists: list[list[str] | None] = [None] * len(change)
         reasons: list[str | None] = [None] * len(change)
-        some = [one.take(pa.array(rows)).to_pylist() for one in (absents, operations)]
+        some = [array.take(pa.array(rows)).to_pylist() for array in (absents, operations)]
         for row, names, operation in zip(rows.tolist(), *some, strict=True):
             lacking = set(names)
-            unknown = [one for one in self._outputs if not lacking.isdisjoint(one.needs)]
-            lists[row] = [one.name for one in unknown] or None
-            for one in unknown:
-                if one.sql:
-                    known[one.name][row] = False
-                if operation == "update" and not lacking.issuperset(one.needs):
-                    which = ", ".join(sorted(lacking.intersection(one.needs)))
-                    reasons[row] = f"{one.name} is computed of {which} too, which the update does not have"
+            unknown = [output for output in self._outputs if not lacking.isdisjoint(output.needs)]
+            lists[row] = [output.name for output in unknown] or None
+            for output in unknown:
+                if output.sql:
+                    known[output.name][row] = False
+                if operation == "update" and not lacking.issuperset(output.needs):
+                    which = ", ".join(sorted(lacking.intersection(output.needs)))
+                    reasons[row] = f"{output.name} is computed of {which} too, which the update does not have"
         found = {name: pa.array(flags) for name, flags in known.items()}
         return found, pa.array(lists, CHANGE_TYPE.field("absent").type), pa.array(reasons, pa.string())
 
@@ -110,59 +112,61 @@ class Selecting:
         all."""
         if not self._computed:
             return {}, pa.nulls(count, pa.string())
-        needed = {name for one in self._computed for name in one.needs}
+        needed = {name for column in self._computed for name in column.needs}
         rows = {name: array for name, array in columns.items() if name in needed}
-        expressions = [one.sql for one in self._computed]
+        expressions = [column.sql for column in self._computed]
         if known is not None:
-            rows |= {f"{ROW}{at}": known[one.name] for at, one in enumerate(self._computed)}
+            rows |= {f"{ROW}{at}": known[column.name] for at, column in enumerate(self._computed)}
             expressions = [f"CASE WHEN {ROW}{at} THEN {sql} END" for at, sql in enumerate(expressions)]
         table = pa.table({**rows, ROW: pa.array(np.arange(count))})
         try:
             found = self._sql.columns(expressions, table)
-            made = [_cast(array, one.type) for array, one in zip(found, self._computed, strict=True)]
-            values = {one.name: array for one, array in zip(self._computed, made, strict=True)}
+            made = [_cast(array, column.type) for array, column in zip(found, self._computed, strict=True)]
+            values = {column.name: array for column, array in zip(self._computed, made, strict=True)}
             reasons = pa.nulls(count, pa.string())
         except self._sql.error:
             values, texts = {}, list[str | None]([None] * count)
-            for one, sql in zip(self._computed, expressions, strict=True):
-                values[one.name], failed = self._some(one, sql, table, 0)
+            for column, sql in zip(self._computed, expressions, strict=True):
+                values[column.name], failed = self._some(column, sql, table, 0)
                 for row in failed:
-                    texts[row] = texts[row] or f"{one.name} cannot be computed from {', '.join(one.needs) or 'it'}"
+                    texts[row] = (
+                        texts[row] or f"{column.name} cannot be computed from {', '.join(column.needs) or 'it'}"
+                    )
             reasons = pa.array(texts, pa.string())
-        faults = [(f"{one} is a date outside the years 1 to 9999", _where(values[one], _is_far)) for one in values]
+        faults = [(f"{name} is a date outside the years 1 to 9999", _where(values[name], _is_far)) for name in values]
         if (zone := self._time_zone) != "UTC":
             reason = f"DuckDB and this Python have different data of {zone} for the time in"
-            times = [*((one, columns[one]) for one in needed), *values.items()]  # one name may be of both
-            faults += [(f"{reason} {one}", _where(array, self._sql.differs)) for one, array in times]
+            times = [*((name, columns[name]) for name in needed), *values.items()]  # one name may be of both
+            faults += [(f"{reason} {name}", _where(array, self._sql.differs)) for name, array in times]
         for reason, is_bad in faults:
             if is_bad.any():
                 of_bad = pc.if_else(pa.array(is_bad), pa.scalar(reason), pa.scalar(None, pa.string()))
                 reasons = pc.coalesce(reasons, of_bad)
         return values, reasons
 
-    def _some(self, one: SelectedColumn, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
+    def _some(self, column: SelectedColumn, sql: str, rows: pa.Table, first: int) -> tuple[pa.Array, list[int]]:
         """A column of these rows, the first of which has this number; and the rows that have none."""
         try:
-            return _cast(self._sql.columns([sql], rows)[0], one.type), []
+            return _cast(self._sql.columns([sql], rows)[0], column.type), []
         except self._sql.error:
             if rows.num_rows == 1:
-                return pa.nulls(1, one.type), [first]
+                return pa.nulls(1, column.type), [first]
         try:
             found = self._sql.columns([f"TRY(struct_pack(v := {sql}))"], rows)[0]
-            return _cast(found.flatten()[0], one.type), [
+            return _cast(found.flatten()[0], column.type), [
                 first + row for row in np.flatnonzero(pc.is_null(found)).tolist()
             ]
         except self._sql.error:  # TRY takes no function such as random(); and DuckDB refuses some of Arrow's values
             half = rows.num_rows // 2
-        before, failed = self._some(one, sql, rows.slice(0, half), first)
-        after, failed_after = self._some(one, sql, rows.slice(half), first + half)
+        before, failed = self._some(column, sql, rows.slice(0, half), first)
+        after, failed_after = self._some(column, sql, rows.slice(half), first + half)
         return pa.concat_arrays([before, after]), [*failed, *failed_after]
 
 
 def _is_far(array: pa.Array) -> Flags:
     """Which of some days or times Python's clocks do not show."""
     numbers = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
-    first, last = (pa.scalar(one).cast(array.type).cast(numbers.type) for one in (datetime.min, datetime.max))
+    first, last = (pa.scalar(bound).cast(array.type).cast(numbers.type) for bound in (datetime.min, datetime.max))
     outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
     return np.asarray(pc.fill_null(outside, False).to_numpy(zero_copy_only=False), bool)
 

@@ -80,9 +80,9 @@ class Selection:
         sql = Sql(time_zone)
         tree = _parsed(sql, text)
         names = {name.lower(): name for name in columns.names}
-        found = [one for part in tree["statements"][0]["node"]["select_list"] for one in _outputs(part, names)]
+        found = [output for part in tree["statements"][0]["node"]["select_list"] for output in _outputs(part, names)]
         # With a row of nulls, as what gives many rows of one gives none of none.
-        rows = pa.table({**{one.name: pa.nulls(1, one.type) for one in columns}, ROW: [0]})
+        rows = pa.table({**{field.name: pa.nulls(1, field.type) for field in columns}, ROW: [0]})
         outputs = []
         for name, part in found:
             if (column := _column_of(part, names)) is not None:
@@ -95,18 +95,18 @@ class Selection:
             outputs.append(
                 SelectedColumn(name, needs, expression, _type_of(sql, name, expression, rows.select([*needs, ROW])))
             )
-        given = [one.name.lower() for one in outputs]
+        given = [output.name.lower() for output in outputs]
         if twice := next((name for name in given if given.count(name) > 1), None):
             raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")
         return cls(tuple(outputs), len(columns), time_zone)
 
     def name_of(self, column: str) -> str:
         """The name that a column has which is taken as it is."""
-        return next(one.name for one in self.outputs if not one.sql and one.needs == (column,))
+        return next(output.name for output in self.outputs if not output.sql and output.needs == (column,))
 
     def column_of(self, name: str) -> str:
         """The column that has this name, and is taken as it is."""
-        return next(one.needs[0] for one in self.outputs if not one.sql and one.name == name)
+        return next(output.needs[0] for output in self.outputs if not output.sql and output.name == name)
 
 
 def _parsed(sql: Sql, text: str) -> dict[str, Any]:
@@ -137,9 +137,9 @@ def _outputs(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tupl
             raise ConfigurationError("select computes a column without a name; write EXPRESSION AS NAME")
         yield part["alias"], part
         return
-    others = {one["key"].lower(): one["value"] for one in part["replace_list"]}
-    renamed = {one["key"]["column"].lower(): one["value"] for one in part["rename_list"]}
-    excluded = {one.lower() for one in part["exclude_list"]}
+    others = {entry["key"].lower(): entry["value"] for entry in part["replace_list"]}
+    renamed = {entry["key"]["column"].lower(): entry["value"] for entry in part["rename_list"]}
+    excluded = {name.lower() for name in part["exclude_list"]}
     if unknown := sorted({*others, *renamed, *excluded} - names.keys()):
         raise _unknown(unknown[0], names)
     for lower, name in names.items():
@@ -188,9 +188,9 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
                 raise _changing(path[0])
             if path == [_RECORD] and _RECORD not in names:
                 raise ConfigurationError("select names a whole record; name its columns")
-            yield from (names[one] for one in path[: 1 + (path[0] == _RECORD)] if one in names)
-    for one in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
-        yield from _needed(one, names, sql, within)
+            yield from (names[name] for name in path[: 1 + (path[0] == _RECORD)] if name in names)
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from _needed(inner, names, sql, within)
 
 
 def _changing(what: str) -> ConfigurationError:
@@ -234,7 +234,7 @@ def in_utc(kind: pa.DataType) -> pa.DataType:
         return pa.timestamp(kind.unit, "UTC")
     parts = [kind.field(at) for at in range(kind.num_fields)]
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(in_utc(one.type)) for one in parts])
+        return pa.struct([field.with_type(in_utc(field.type)) for field in parts])
     if pa.types.is_list(kind):
         return pa.list_(in_utc(kind.value_type))
     return pa.map_(in_utc(kind.key_type), in_utc(kind.item_type)) if pa.types.is_map(kind) else kind
@@ -311,7 +311,7 @@ class Sql:
         self._session.register(_RECORD, rows)
         made = ", ".join(f'{sql} AS "{at}"' for at, sql in enumerate((*expressions, ROW)))
         found = self._session.sql(f"SELECT {made} FROM {_RECORD}").to_arrow_table()  # noqa: S608
-        *columns, numbers = [one.combine_chunks() for one in found.columns]
+        *columns, numbers = [column.combine_chunks() for column in found.columns]
         assert numbers.equals(rows.column(ROW).combine_chunks()), "values are not in the order of their records"
         return columns
 
@@ -328,8 +328,8 @@ class Sql:
             sql = "SELECT epoch(timezone(current_setting('TimeZone'), to_timestamp(s)))::BIGINT - s FROM moments"
             self._session.register("moments", pa.table({"s": pa.array(seconds, pa.int64())}))
             theirs = [row[0] for row in self._session.execute(sql).fetchall()]
-            moments = ((_1970 + timedelta(seconds=one)).astimezone(self._zone) for one in seconds)
-            ours = [(one.utcoffset() or timedelta(0)).total_seconds() for one in moments]
+            moments = ((_1970 + timedelta(seconds=second)).astimezone(self._zone) for second in seconds)
+            ours = [(moment.utcoffset() or timedelta(0)).total_seconds() for moment in moments]
             ends = [our != their for our, their in zip(ours, theirs, strict=True)]
             self._differs.update(zip(new, map(any, zip(ends[::2], ends[1::2], strict=True)), strict=True))
         is_other = np.array([self._differs[slot] for slot in slots.tolist()], bool)[which]
