@@ -193,7 +193,7 @@ class DeltaRsStorage:
         with self._explained("read"):
             table = self._open()
             found = [] if table is None else table.partitions()
-            return sorted({name for one in found if (name := one[PARTITION_COLUMN]) is not None})
+            return sorted({name for partition in found if (name := partition[PARTITION_COLUMN]) is not None})
 
     def _newest(self) -> DeltaTable | None:
         if self._table is None or self._mark_of(self._table) != self._mark:

@@ -159,6 +159,6 @@ class GroupProgress:
         """For notebooks: the position of each partition."""
         behind = "an unknown number of" if self.rows_behind is None else f"{self.rows_behind:,}"
         title = f"{self.group}: {behind} messages behind at {self.updated_at:%F %T} UTC, commit {self.sequence}"
-        rows = ((one.partition, one.next_offset, one.end_offset, one.lag, one.node_id) for one in self.partitions)
+        rows = ((row.partition, row.next_offset, row.end_offset, row.lag, row.node_id) for row in self.partitions)
         columns = ("partition", "next offset", "end", "at most behind", "node")
         return html_table(title, columns, rows, count=len(self.partitions))

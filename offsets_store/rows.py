@@ -161,7 +161,7 @@ def all_progress(group_rows: Sequence[Row]) -> list[GroupProgress]:
     """The progress of each topic set of the group, sorted by its text; of the newest run also where it begins, while
     none of its batches is complete."""
     sets = sorted({(row.consumer_group, row.topic_set) for row in group_rows if row.kind == POSITION})
-    found = [one for names in sets if (one := progress_of(GroupKey.of(*names), group_rows)) is not None]
+    found = [progress for names in sets if (progress := progress_of(GroupKey.of(*names), group_rows)) is not None]
     newest = newest_run(group_rows)
     if newest is None or (newest.consumer_group, newest.topic_set) in sets:
         return found
