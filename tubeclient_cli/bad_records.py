@@ -68,12 +68,12 @@ def show(
 
         console = table_console()
         print_rows(console, document["reasons"])
-        for one in document["newest"]:
-            place = ", ".join(f"{word} {one[name]}" for name, word in _place().items() if one[name] is not None)
+        for record in document["newest"]:
+            place = ", ".join(f"{word} {record[name]}" for name, word in _place().items() if record[name] is not None)
             console.print()
-            console.print(f"{one['time']}, {place}: {one['reason']}", soft_wrap=True)
-            if one["value"] is not None:
-                console.print(f"    {one['value']}", soft_wrap=True)
+            console.print(f"{record['time']}, {place}: {record['reason']}", soft_wrap=True)
+            if record["value"] is not None:
+                console.print(f"    {record['value']}", soft_wrap=True)
         if document["records"]:
             shown = len(document["newest"])
             console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
@@ -164,8 +164,8 @@ def _found(records: DataFrame, reason: str | None, since: datetime | None, newes
         text = None if value is None else base64.b64encode(value).decode()
         shown.append({**row.asDict(), "time": _iso(row.time), "value": _shown(value), "valueBase64": text})
     return {
-        "records": sum(one["records"] for one in reasons),
-        "reasons": [{**one, "newest": _iso(one["newest"])} for one in reasons],
+        "records": sum(row["records"] for row in reasons),
+        "reasons": [{**row, "newest": _iso(row["newest"])} for row in reasons],
         "newest": shown,
     }
 

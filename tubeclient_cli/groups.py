@@ -78,7 +78,7 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
 
         admin = admin_of(master_servers, option)
         rows: list[dict[str, Any]] = [
-            {"group": one.name, "clients": one.members, "topics": sorted(one.topics)} for one in admin.groups()
+            {"group": group.name, "clients": group.members, "topics": sorted(group.topics)} for group in admin.groups()
         ]
         try:
             others = set(admin.stored_groups()) - {row["group"] for row in rows}
@@ -149,13 +149,13 @@ def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: Gro
         "beyondEnd": [] if positions is None else [*map(str, positions.beyond_end)],
         "partitions": [
             {
-                "partition": str(one.partition),
-                "position": one.committed,
-                "inFlightBytes": one.in_flight,
-                "endOffset": one.end,
-                "messagesBehindAtMost": one.rows_behind,
+                "partition": str(position.partition),
+                "position": position.committed,
+                "inFlightBytes": position.in_flight,
+                "endOffset": position.end,
+                "messagesBehindAtMost": position.rows_behind,
             }
-            for one in (() if positions is None else positions.positions)
+            for position in (() if positions is None else positions.positions)
         ],
     }
 

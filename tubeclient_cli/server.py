@@ -145,6 +145,6 @@ def _announce(cluster: EmbeddedTubeMQ, ready_file: Path | None) -> None:
             raise ConfigurationError(f"--ready-file {ready_file} cannot be written: {reason}") from None
     typer.echo("embedded TubeMQ is ready; Ctrl-C ends it")
     typer.echo(f"  master    {master}, web port {web_port}")
-    for one in brokers:
-        typer.echo(f"  broker {one['brokerId']:<2} {one['address']}, web port {one['webPort']}")
+    for broker in brokers:
+        typer.echo(f"  broker {broker['brokerId']:<2} {broker['address']}, web port {broker['webPort']}")
     typer.echo(f"for clients: --master-servers {master} --option masterWebPort={web_port}")

@@ -60,8 +60,12 @@ def list_topics(master_servers: Masters, option: FurtherOptions = None, json: As
             print_json({"topics": [_json(topic) for topic in found]})
         elif found:
             rows = [
-                {**_json(one), "brokers": len(one.on_brokers), "loaded": all(on.is_loaded for on in one.on_brokers)}
-                for one in found
+                {
+                    **_json(topic),
+                    "brokers": len(topic.on_brokers),
+                    "loaded": all(on.is_loaded for on in topic.on_brokers),
+                }
+                for topic in found
             ]
             print_rows(table_console(), rows)
         else:

@@ -76,11 +76,11 @@ def audit(
         sent = None
         if service is not None:
             without = set[str]() if job is None else left_out(job)
-            named = [] if job is None else [one for one in job.streams if not one.startswith("!")]
+            named = [] if job is None else [name for name in job.streams if not name.startswith("!")]
             if globs := sorted(filter(is_glob, {*named, *without})):
                 raise ConfigurationError(f"the job's streams are {globs[0]}; to compare with Audit, write their names")
-            there = {one.stream for one in hours} - {REST}
-            names = [one for one in named if one not in without] or (*sorted(there | without), "*")
+            there = {hour.stream for hour in hours} - {REST}
+            names = [name for name in named if name not in without] or (*sorted(there | without), "*")
             sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
             whole = sent.pop("*", {})  # the rest is what is of no stream of the table
             sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}

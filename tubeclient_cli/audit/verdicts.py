@@ -32,10 +32,10 @@ def judged(
     An hour is at the `edge` until the job has read a record whose data time is an hour past its end, and up to the
     hours of its first round, as it may have begun after them.
     """
-    table = {(one.stream, one.hour): one for one in hours}
-    began = min((one.first for one in hours), default=0)
-    newest = max((one.latest for one in hours if one.latest), default=since)
-    oldest = max((one.latest for one in hours if one.latest and one.first == began), default=since)
+    table = {(row.stream, row.hour): row for row in hours}
+    began = min((row.first for row in hours), default=0)
+    newest = max((row.latest for row in hours if row.latest), default=since)
+    oldest = max((row.latest for row in hours if row.latest and row.first == began), default=since)
     keys = {*table, *((stream, hour) for stream, of in (sent or {}).items() for hour, count in of.items() if count)}
     lines = []
     for stream, hour in sorted(keys, key=lambda key: (key[0], str(key[1] or ""))):

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 _TYPES: Final = {"bool": bool | None, "int": int | None, "tuple": list[str] | None, "Mapping": list[str] | None}
 """What the command line has for a field's type; a text for all others."""
 _FLAGS: Final = {
-    one.name: one.metadata["flag"] or "--" + one.name.replace("_", "-")
-    for one in fields(IngestSettings)
-    if one.metadata
+    field.name: field.metadata["flag"] or "--" + field.name.replace("_", "-")
+    for field in fields(IngestSettings)
+    if field.metadata
 }
 
 
@@ -44,21 +44,21 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a flag for each setting, instead of its last argument, `**given`."""
     first, *others, _ = inspect.signature(command, eval_str=True).parameters.values()
     flags = []
-    for one in fields(IngestSettings):
-        if one.metadata:
+    for field in fields(IngestSettings):
+        if field.metadata:
             how = typer.Option(
-                _FLAGS[one.name],
-                metavar=one.metadata["metavar"] or None,
-                help=one.metadata["help"],
+                _FLAGS[field.name],
+                metavar=field.metadata["metavar"] or None,
+                help=field.metadata["help"],
                 show_default=False,
             )
-            kind = _TYPES.get(str(one.type).partition("[")[0].partition(" ")[0], str | None)
+            kind = _TYPES.get(str(field.type).partition("[")[0].partition(" ")[0], str | None)
             flags.append(
                 inspect.Parameter(
-                    one.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, how]
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, how]
                 )
             )
-    all_of_them = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (first, *flags, *others)]
+    all_of_them = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (first, *flags, *others)]
     command.__signature__ = inspect.Signature(all_of_them)  # type: ignore[attr-defined]
     return command
 

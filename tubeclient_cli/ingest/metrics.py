@@ -62,9 +62,9 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
     }
     query = f"ingest {consumer_group}"
     metrics = {
-        one: kinds[one.kind](one.name, one.help, one.labels, registry=registry).labels(query)
-        for one in QUERY_METRICS
-        if one is not _BEHIND
+        metric: kinds[metric.kind](metric.name, metric.help, metric.labels, registry=registry).labels(query)
+        for metric in QUERY_METRICS
+        if metric is not _BEHIND
     }
     behind = client.Gauge(_BEHIND.name, _BEHIND.help, _BEHIND.labels, registry=registry)
     client.ProcessCollector(registry=registry)

@@ -151,7 +151,7 @@ def show(
                 sets.append(progress_json(progress, brokers or None))
             if not json:
                 print_progress(table_console(), consumer_group, sets[-1])
-            if progress.run_epoch == max(one.run_epoch for one in found):
+            if progress.run_epoch == max(latest.run_epoch for latest in found):
                 faults = _faults(sets[-1], max_lag, silence, datetime.now(UTC) - progress.updated_at)
         if not sets:
             raise no_progress(table, consumer_group)
