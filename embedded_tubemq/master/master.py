@@ -62,7 +62,7 @@ class Master:
 
     def tick(self, now_ms: int) -> None:
         for group in list(self.groups.values()):
-            for consumer in [one for one in group.consumers.values() if now_ms >= one.deadline_ms]:
+            for consumer in [member for member in group.consumers.values() if now_ms >= member.deadline_ms]:
                 del group.consumers[consumer.client_id]
             self._drop_if_empty(group)
         self.producers = {client_id: ends for client_id, ends in self.producers.items() if now_ms < ends}
@@ -195,7 +195,7 @@ class Master:
 
     def _broker_list(self, peer: Peer) -> list[str]:
         brokers = self.catalogue.brokers()
-        return [str(one.info._replace(port=one.tls_port) if peer.tls else one.info) for one in brokers]
+        return [str(broker.info._replace(port=broker.tls_port) if peer.tls else broker.info) for broker in brokers]
 
     def _add_brokers(self, response: Any, known_version: int | None, peer: Peer) -> None:
         response.brokerConfigId = self.catalogue.broker_version
