@@ -70,7 +70,7 @@ def consume(
             positions = consumer.positions()
             confirmed.update({partition: position.confirmed for partition, position in positions.items()})
             ends = {partition: position.end for partition, position in positions.items()}
-            run.record([PartitionProgress(one, at, ends.get(one), 0) for one, at in confirmed.items()])
+            run.record([PartitionProgress(key, at, ends.get(key), 0) for key, at in confirmed.items()])
 
         due = 0.0
         while not stop.is_set():

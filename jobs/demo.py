@@ -130,7 +130,7 @@ class Job(Child):
         compiler = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
         confs = ["spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", compiler]
         words = [f"--{name}={value}" for name, value in flags.items()]
-        words += [f"--option={one}" for one in options] + [f"--conf={one}" for one in confs]
+        words += [f"--option={option}" for option in options] + [f"--conf={conf}" for conf in confs]
         super().__init__(f"ingest-{run}", ["ingest", "--json", *words])
 
     def _events(self) -> list[dict[str, Any]]:
@@ -230,7 +230,7 @@ def broker_ends(addresses: dict[str, Any]) -> tuple[dict[PartitionKey, int], int
     view = fetch_view(settings, [TOPIC], groups)
     with contextlib.closing(OffsetLookup(settings, groups)) as lookup:
         bounds = lookup.bounds(view)
-    stored = sum(one.max_offset // INDEX_ENTRY_BYTES for one in bounds.values())
+    stored = sum(of_store.max_offset // INDEX_ENTRY_BYTES for of_store in bounds.values())
     return {key: bounds[key.store].max_offset for key in view.partitions()}, stored
 
 
