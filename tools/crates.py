@@ -40,9 +40,11 @@ def linked_crates() -> list[Crate]:
     linked = {line for line in lines if line and "(" not in line}
     packages = json.loads(_cargo("metadata", "--format-version", "1"))["packages"]
     crates = [
-        Crate(one["name"], one["version"], one["license"] or "not said", Path(one["manifest_path"]).parent)
-        for one in packages
-        if f"{one['name']} v{one['version']}" in linked
+        Crate(
+            package["name"], package["version"], package["license"] or "not said", Path(package["manifest_path"]).parent
+        )
+        for package in packages
+        if f"{package['name']} v{package['version']}" in linked
     ]
     return sorted(crates)
 

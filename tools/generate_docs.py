@@ -38,7 +38,7 @@ def errors_page() -> str:
         f"{_meaning(kind)} |"
         for kind, numbers in codes.items()
     ]
-    names = [f"| `{name}` | {' | '.join(map(str, one))} |" for name, one in sorted(CONDITIONS.items())]
+    names = [f"| `{name}` | {' | '.join(map(str, texts))} |" for name, texts in sorted(CONDITIONS.items())]
     return (
         "# Errors\n\n"
         "Generated from `tubeclient/conditions.py` and `tubeclient/errors.py` by `make docs`.\n\n"

@@ -24,7 +24,7 @@ from typing import Any
 
 LIGHT = ("-n0", "-xq", "-pno:cacheprovider", "--hypothesis-profile=fast", "-mnot (nightly or spark or apache)")
 PAIRS = ("Eq NotEq", "Lt LtE", "Gt GtE", "Is IsNot", "In NotIn", "Add Sub", "FloorDiv Mult", "min max", "any all")
-OTHER = {one: other for pair in PAIRS for one, other in (pair.split(), pair.split()[::-1])}
+OTHER = {word: other for pair in PAIRS for word, other in (pair.split(), pair.split()[::-1])}
 REMOVED = ast.Assign | ast.AugAssign | ast.Raise | ast.Delete | ast.Continue | ast.Break
 LEFT = ("_log.", "strict=", "warnings.", "f'", 'f"')
 
@@ -38,7 +38,7 @@ def changes(node: Any, field: str) -> Iterator[ast.AST]:
             ops = [*node.ops[:at], getattr(ast, OTHER[type(op).__name__])(), *node.ops[at + 1 :]]
             yield ast.Compare(node.left, ops, node.comparators)
     elif isinstance(node, ast.BoolOp):
-        yield from (ast.BoolOp(node.op, [one for one in node.values if one is not left]) for left in node.values)
+        yield from (ast.BoolOp(node.op, [value for value in node.values if value is not left]) for left in node.values)
     elif isinstance(node, ast.BinOp) and type(node.op).__name__ in OTHER:
         yield ast.BinOp(node.left, getattr(ast, OTHER[type(node.op).__name__])(), node.right)
     elif isinstance(node, ast.Name) and node.id in OTHER:
@@ -93,11 +93,11 @@ def main(code: list[Path], tests: list[Path], seeds: int, first: int, every: int
     if not passes(every_test, seeds, 3600):
         sys.exit("the tests fail as they are:\n" + Path("mutants.log").read_text())
     limit = 3 * (time.monotonic() - began) + 20
-    files = sorted(path for one in code for path in ([one] if one.is_file() else one.rglob("*.py")))
+    files = sorted(path for root in code for path in ([root] if root.is_file() else root.rglob("*.py")))
     jobs = [(path, node, new) for path in files for node, new in places(ast.parse(path.read_bytes()))]
     for number, (path, node, new) in list(enumerate(jobs))[first::every]:
         source = path.read_bytes()
-        own = [str(test) for one in tests for test in one.rglob(f"test_*{path.stem}*.py")]
+        own = [str(test) for root in tests for test in root.rglob(f"test_*{path.stem}*.py")]
         path.write_bytes(changed(source, node, new))
         if (not own or passes(own, 0, limit)) and passes(every_test, seeds, limit):
             old = ast.unparse(node).partition("\n")[0]
