@@ -158,7 +158,7 @@ DEFENCES = (
     Defence(
         "a position past a lost tail goes back",
         "spark_source.stream.loss_judge:LossJudge.still_available",
-        'one.kind == "tail" and one.found is not None',
+        'loss.kind == "tail" and loss.found is not None',
         "False",
         2,
         ("a broker loses its tail", "a broker restarts"),
