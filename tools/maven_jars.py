@@ -37,22 +37,23 @@ _SETTINGS: Final = """<ivysettings>
 
 
 class Artifact(NamedTuple):
-    """One jar on a Maven-style registry."""
+    """One jar on a Maven-style registry; with a classifier, one that stands beside the main one."""
 
     group: str
     name: str
     version: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}-{self.version}.jar"
+        return "-".join(filter(None, (self.name, self.version, self.classifier))) + ".jar"
 
     def __str__(self) -> str:
-        return f"{self.group}:{self.name}:{self.version}"
+        return ":".join(filter(None, self))
 
 
 def parse_artifacts(listing: str) -> tuple[Artifact, ...]:
-    """The artifacts of a text with one `group:name:version` per line."""
+    """The artifacts of a text with one `group:name:version` or `group:name:version:classifier` per line."""
     return tuple(Artifact(*line.split(":")) for line in listing.split())
 
 
@@ -89,13 +90,20 @@ def _is_complete(folder: Path, artifacts: Sequence[Artifact]) -> bool:
 
 
 def _ivy_module(artifacts: Sequence[Artifact]) -> str:
+    # Of two dependencies on one module Ivy takes one, so its jars are artifacts of one dependency.
+    jars: dict[Artifact, str] = {}
+    for a in artifacts:
+        classifier = f" m:classifier={quoteattr(a.classifier)}" if a.classifier else ""
+        module = a._replace(classifier="")
+        jars[module] = f'{jars.get(module, "")}<artifact name={quoteattr(a.name)} type="jar"{classifier}/>'
     dependencies = "\n".join(
         f"    <dependency org={quoteattr(a.group)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        ' transitive="false" conf="default->default"/>'
-        for a in artifacts
+        f' transitive="false" conf="default->default">{own}</dependency>'
+        for a, own in jars.items()
     )
     return (
-        '<ivy-module version="2.0">\n  <info organisation="jars" module="set"/>\n'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">\n'
+        '  <info organisation="jars" module="set"/>\n'
         '  <configurations><conf name="default"/></configurations>\n'
         f"  <dependencies>\n{dependencies}\n  </dependencies>\n</ivy-module>\n"
     )
@@ -108,7 +116,12 @@ def _run_ivy(work: Path, folder: Path, artifacts: Sequence[Artifact]) -> None:
     command = [java_executable(), "-Xmx256m", "-cp", str(pyspark_jar("ivy")), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
     # Keep Ivy's cache in this repository, not in the user's home folder.
-    command += ["-cache", str(work / "ivy-cache"), "-retrieve", str(folder / "[artifact]-[revision].[ext]")]
+    command += [
+        "-cache",
+        str(work / "ivy-cache"),
+        "-retrieve",
+        str(folder / "[artifact]-[revision](-[classifier]).[ext]"),
+    ]
     log = work / "ivy.log"
     with log.open("w") as output:
         try:

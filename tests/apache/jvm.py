@@ -9,9 +9,10 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Final, TypeVar
 
 from tests.apache.jars import class_path, java_executable
@@ -30,7 +31,7 @@ class JvmProcess:
     """A `java MAIN ARGS` process with its own session, its log4j2 file and its standard output below `folder`.
 
     Its class path is `jars`, or TubeMQ's where none is given, and `extra_jars`. With `hold_stdin` its standard input is
-    a pipe that ends when `close_stdin` is called or this process dies.
+    a pipe that ends when `close_stdin` is called or this process dies. `environment` is added to this process's.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class JvmProcess:
         jars: str | None = None,
         extra_jars: Sequence[Path] = (),
         hold_stdin: bool = False,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self._main_class = main_class
@@ -53,6 +55,7 @@ class JvmProcess:
         self._jars = jars
         self._extra_jars = list(extra_jars)
         self._hold_stdin = hold_stdin
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self.log_file = folder / f"{name}.log"
         self.output_file = folder / f"{name}.out"
@@ -79,7 +82,7 @@ class JvmProcess:
         command += [f"-Dlog4j.configurationFile={config}", "-cp", jars, self._main_class, *self._args]
         with self.output_file.open("ab") as output:
             stdin = subprocess.PIPE if self._hold_stdin else subprocess.DEVNULL
-            self._process = _popen(command, self._folder, stdin, output)
+            self._process = _popen(command, self._folder, stdin, output, self._environment)
 
     def request_stop(self) -> None:
         """SIGTERM without waiting, to stop several at the same time; `terminate` then waits."""
@@ -145,13 +148,15 @@ class JvmProcess:
             time.sleep(POLL_S)
 
 
-def _popen(command: Sequence[str], folder: Path, stdin: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _popen(
+    command: Sequence[str], folder: Path, stdin: int, output: IO[bytes], more: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     # The servers read no variables; JAVA_TOOL_OPTIONS and friends of the caller could change heap or agents.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("JAVA_", "JDK_", "_JAVA"))}
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment,
+        env={**environment, **more},
         stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""An S3 server on this machine: moto behind a gate that lets requests in one by one, and can delay answers.
+"""An S3 server on this machine, with Glue: moto behind a gate that lets requests in one by one, and can delay answers.
 
 It runs in a thread of this process on purpose: a call that blocked all threads while waiting for the store would then
 hang for ever.
@@ -24,10 +24,12 @@ BUCKET: Final = "lake"
 _ACCESS_KEY_ID: Final = "the-access-key-id"
 _SECRET_ACCESS_KEY: Final = "the-secret-access-key"
 _LATE_SECONDS: Final = 60.0
+_UNKNOWN_KEY: Final = b"<Error><Code>InvalidAccessKeyId</Code><Message>The key id is unknown.</Message></Error>"
+_UNKNOWN_KEY_OF_GLUE: Final = b'{"__type": "UnrecognizedClientException", "message": "The security token is invalid."}'
 
 
 class S3Server:
-    """The WSGI application and what a test may ask of it; `s3_server` starts it."""
+    """The WSGI application and what a test may ask of it; `s3_server` starts it. It refuses unknown keys."""
 
     def __init__(self) -> None:
         self.endpoint = ""
@@ -46,6 +48,11 @@ class S3Server:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         what = (environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        if _ACCESS_KEY_ID not in environ.get("HTTP_AUTHORIZATION", _ACCESS_KEY_ID):
+            is_glue = "HTTP_X_AMZ_TARGET" in environ
+            body = _UNKNOWN_KEY_OF_GLUE if is_glue else _UNKNOWN_KEY
+            start_response("400 Bad Request" if is_glue else "403 Forbidden", [("Content-Length", str(len(body)))])
+            return [body]
         late, broken = self.late(*what), self.broken(*what)
         with self._one_by_one:
             if environ.get("HTTP_IF_NONE_MATCH") == "*":

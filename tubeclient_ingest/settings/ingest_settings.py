@@ -347,6 +347,7 @@ class IngestSettings:
             **self.own_options,
         }
         given = set(map(str.lower, self.source_options))
+        of_offsets = {} if self.offsets_table is None else self.storage_options
         options: dict[str, object] = {
             **{name: value for name, value in unless_given.items() if name.lower() not in given},
             **self.source_options,
@@ -357,6 +358,6 @@ class IngestSettings:
             "offsetsTable": self.offsets_table,
             "sourceCount": self.source_count,
             "maxOffsetsPerTrigger": self.max_offsets_per_trigger,
-            **{f"storageOption.{name}": value for name, value in self.storage_options.items()},
+            **{f"storageOption.{name}": value for name, value in of_offsets.items()},
         }
         return {name: str(value) for name, value in options.items() if value is not None}

@@ -14,13 +14,12 @@ import re
 import time
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from offsets_store.errors import scrub
+from spark_source.options.table_uris import limited
 from spark_source.read.schema import arrow_types
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
@@ -29,6 +28,7 @@ from tubeclient_ingest.commits.beginning import TableChanged
 from tubeclient_ingest.commits.history import Commit
 from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.tables.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.tables.iceberg_catalog import open_catalog, own_properties, secrets_in
 from tubeclient_ingest.tables.iceberg_files import PARTITIONS, SPARKS_PARTITIONS, added, small
 from tubeclient_ingest.tables.iceberg_history import RECORD, commits_of
 from tubeclient_ingest.tables.spark_errors import LogError
@@ -59,18 +59,6 @@ def _identifier(place: str) -> tuple[str, ...]:
     """The parts of a table's name, which may be in backquotes."""
     parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", place)
     return tuple(quoted.replace("``", "`") or plain for quoted, plain in parts)
-
-
-@lru_cache
-def _catalog(warehouse: str | None, name: str) -> Catalog:
-    """The catalog of this name in pyiceberg's configuration; with a folder for tables, one in SQLite in it."""
-    from pyiceberg.catalog import load_catalog
-
-    if warehouse is None:
-        return load_catalog(name)
-    folder = Path(warehouse)
-    folder.mkdir(parents=True, exist_ok=True)
-    return load_catalog(name, type="sql", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder}")
 
 
 class IcebergTable:
@@ -110,21 +98,27 @@ class IcebergTable:
         except (LogError, ConfigurationError, TableChanged):
             raise
         except Exception as error:  # of SQLAlchemy, requests, Arrow and others
-            conflicts = CommitFailedException, ValidationException
+            is_conflict = isinstance(error, (CommitFailedException, ValidationException))
             text = f"pyiceberg cannot use {self.where}: {scrub(str(error).split(chr(10))[0], self._secrets())}"
-            raise LogError(text, is_conflict=isinstance(error, conflicts)) from None
+            if self._warehouse is None and not is_conflict:
+                text = text.rstrip(".") + (
+                    f". Look whether the catalog {self._catalog_name} and its storage answer, and what .pyiceberg.yaml"
+                    " or the environment says of them"
+                )
+            raise LogError(text, is_conflict=is_conflict) from None
 
     def _secrets(self) -> Mapping[str, str]:
-        from pyiceberg.utils.config import Config
-
-        properties = {name: str(one) for name, one in (Config().get_catalog_config(self._catalog_name) or {}).items()}
-        queries = {f"{name}?": one.partition("?")[2] for name, one in properties.items()}
-        return {**self._options, **properties, **queries}
+        """Also what a catalog handed out for the table."""
+        own = {} if self._warehouse is not None else own_properties(self._catalog_name)
+        found = {} if self._handle is None else self._handle.io.properties
+        return {**self._options, **secrets_in(own), **secrets_in(found)}
 
     def _catalog_there(self) -> Catalog:
         try:
-            return _catalog(self._warehouse, self._catalog_name)
-        except ValueError:  # whose text may have the uri
+            return open_catalog(self._warehouse, self._catalog_name)
+        except ValueError:
+            if own_properties(self._catalog_name):
+                raise
             raise ConfigurationError(
                 f"the name {self.where} begins with a catalog's, and what {self._catalog_name} is pyiceberg does not"
                 " know. Describe it in .pyiceberg.yaml or the environment, with type and uri, or give a warehouse"
@@ -221,9 +215,8 @@ class IcebergTable:
         if lacking := ", ".join(one for one in split if one not in names):
             raise ConfigurationError(f"the rows lack {lacking}, which partitions {self.where}")
         location = self._handle.location()
-        return Place(
-            local_folder(location) or location, typed, split_by=split, is_iceberg=True, storage_options=self._options
-        )
+        uri, options = local_folder(location) or location, limited(location, self._options)
+        return Place(uri, typed, split_by=split, is_iceberg=True, storage_options=options)
 
     # What happened to it
 

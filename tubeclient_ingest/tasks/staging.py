@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from offsets_store.errors import scrub
 from spark_source.boundary import one_line_errors
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
@@ -182,9 +183,11 @@ def _staged(
     except OSError as error:
         if isinstance(error, TubeError):
             raise
+        options = {**next((one.place.storage_options for one in routes.values()), {})}
+        how = " (tasks reach the store by storage-options)" if options else ""
         raise FilesNotWritten(
-            f"a task cannot write the files of a round: {error}. Nothing of the round was written. Mend that and start"
-            " again: the job goes on where the rows end"
+            f"a task cannot write the files of a round: {scrub(str(error), options)}. Nothing of the round was written."
+            f" Mend that{how} and start again: the job goes on where the rows end"
         ) from None
 
 
