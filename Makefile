@@ -31,7 +31,7 @@ help: ## List the targets
 
 setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
-setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Prometheus
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/iceberg $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Iceberg's REST server, Prometheus
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	@$(BIN)/python jobs/demo.py
@@ -172,6 +172,10 @@ $(STAMPS)/apache: $(STAMPS)/packages tests/apache/jars.py tools/maven_jars.py
 
 $(STAMPS)/yarn: $(STAMPS)/packages tests/yarn_cluster.py tools/maven_jars.py
 	$(BIN)/python -m tests.yarn_cluster
+	@touch $@
+
+$(STAMPS)/iceberg: $(STAMPS)/packages tests/iceberg_rest.py tools/maven_jars.py
+	$(BIN)/python -m tests.iceberg_rest
 	@touch $@
 
 $(STAMPS)/kafka: $(STAMPS)/packages bench/kafka_jars.py tools/maven_jars.py

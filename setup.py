@@ -159,7 +159,7 @@ EXTRAS = {
         "build>=1.2,<2",  # makes the wheel and the sdist
         "cyclonedx-bom>=6,<8",  # lists what a release depends on (make sbom)
         "twine>=6,<8",  # checks and uploads a release
-        "moto[s3]>=5.1,<6",  # an S3 server, for the offsets table
+        "moto[glue,s3]>=5.1,<6",  # a server of S3 and Glue, for tables there
         # Runs the notebooks, in a kernel as Jupyter's; nothing else of Jupyter.
         "nbclient>=0.10,<1",
         "ipykernel>=6.29,<8",

@@ -80,6 +80,7 @@ def rest_in_a_store(folder: Path) -> Iterator[Described]:
 def glue(folder: Path) -> Iterator[Described]:
     with s3_process() as options:
         own = {name.replace("s3.", "glue."): value for name, value in _s3(options).items()}
+        own["glue.max-retries"] = "3"
         yield Described({"type": "glue", "warehouse": f"s3://{BUCKET}/glue", **_s3(options), **own}, options)
 
 

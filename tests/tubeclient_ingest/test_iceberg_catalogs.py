@@ -7,7 +7,10 @@ exclude each other is shown for REST alone. One after the other, pyiceberg itsel
 
 from __future__ import annotations
 
+import re
+import textwrap
 import threading
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 from spark_source.read.schema import arrow_types
+from tests.distributions import ROOT
 from tests.http_gate import Answer, Gate
 from tests.tubeclient_ingest.iceberg_catalogs import CATALOGS, Described, describe, pyiceberg_home
 from tests.tubeclient_ingest.test_iceberg_table import COLUMNS, KEY, Writing
@@ -221,3 +225,12 @@ def test_a_wrong_key_of_the_storage(
     assert "Look whether the catalog lake and its storage answer" in text
     describe(pyiceberg_home, lake=any_catalog.properties)
     assert writing(request, any_catalog).open().rows() == []
+
+
+@pytest.mark.parametrize("any_catalog", ["rest in S3"], indirect=True)
+def test_the_page_names_what_describes_a_rest_catalog_in_s3(any_catalog: Described) -> None:
+    page = (ROOT / "docs" / "iceberg.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^ {12}([\w.-]+): ", page, re.MULTILINE)) == set(any_catalog.properties)
+    [options] = re.findall(r"\[storage-options\]\n((?: {8}\w.*\n)+)", page)
+    of_this_server = {"AWS_ALLOW_HTTP", "aws_conditional_put"}  # it has no TLS; the latter is for Delta's tables
+    assert set(tomllib.loads(textwrap.dedent(options))) == set(any_catalog.storage_options) - of_this_server

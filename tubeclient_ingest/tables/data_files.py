@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from offsets_store.errors import scrub
 from tubeclient_ingest.tables.file_statistics import INDEXED_COLUMNS, leaves, statistics
 from tubeclient_ingest.tables.partition_values import folders
 
@@ -78,6 +79,11 @@ class Place:
         if not Path(self.uri).is_dir():
             raise FileNotFoundError(f"the folder of the table, {self.uri}, is not there for the task that writes to it")
         return SubTreeFileSystem(self.uri, LocalFileSystem())
+
+    def text_of(self, error: OSError) -> str:
+        """What the storage said, in one line and without values of options; delta-rs says the cause in further ones."""
+        text = scrub(str(error), self.storage_options)
+        return f"{text} (tasks reach the store by storage-options)" if "://" in self.uri else text
 
 
 class DataFiles:

@@ -20,6 +20,9 @@ __all__ = ["open_catalog", "own_properties", "secrets_in"]
 
 _TIMEOUTS: Final = (10.0, 60.0)
 """Seconds for a REST catalog to take a connection, and to go on with an answer."""
+_GLUES_RETRIES: Final = "glue.max-retries"
+_RETRIES: Final = 4
+"""Of boto's requests, which wait for a minute each. pyiceberg's default of ten is eleven minutes without an answer."""
 _patching: Final = threading.Lock()
 
 
@@ -30,8 +33,11 @@ def open_catalog(warehouse: str | None, name: str) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
     if warehouse is None:
+        properties = own_properties(name)
+        if properties.get("type") == "glue":  # boto takes no text for a number
+            properties[_GLUES_RETRIES] = int(properties.get(_GLUES_RETRIES, _RETRIES))
         with _patching, _timeouts():
-            return load_catalog(name, **own_properties(name))
+            return load_catalog(name, **properties)
     folder = Path(warehouse)
     folder.mkdir(parents=True, exist_ok=True)
     return load_catalog(name, type="sql", uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=f"file://{folder}")

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from offsets_store.errors import scrub
 from spark_source.boundary import one_line_errors
 from spark_source.offsets.offset_spec import LAST_MS
 from spark_source.options.source_options import SourceOptions
@@ -183,11 +182,10 @@ def _staged(
     except OSError as error:
         if isinstance(error, TubeError):
             raise
-        options = {**next((one.place.storage_options for one in routes.values()), {})}
-        how = " (tasks reach the store by storage-options)" if options else ""
+        text = next((one.place.text_of(error) for one in routes.values()), str(error))
         raise FilesNotWritten(
-            f"a task cannot write the files of a round: {scrub(str(error), options)}. Nothing of the round was written."
-            f" Mend that{how} and start again: the job goes on where the rows end"
+            f"a task cannot write the files of a round: {text}. Nothing of the round was written. Mend that and start"
+            " again: the job goes on where the rows end"
         ) from None
 
 
