@@ -148,7 +148,7 @@ def _check_columns(settings: IngestSettings, given: SourceOptions) -> None:
     table_by, usual = TableBy.of(settings), "*" in there
     if table_by is not None:
         needed = ["partitionKey", *table_by.needs, "messageTime" if given.payload == "raw" else "dataTime"]
-        if missing := [one for one in needed if one.lower() not in there and not (usual and one != "attributes")]:
+        if missing := [name for name in needed if name.lower() not in there and not (usual and name != "attributes")]:
             raise ConfigurationError(
                 f"the source's option columns lacks {', '.join(missing)}, which say the table and the minute of a"
                 " row; add them"
@@ -156,7 +156,7 @@ def _check_columns(settings: IngestSettings, given: SourceOptions) -> None:
     if not usual and (settings.schema or settings.schema_from_inlong or settings.bad_records):
         # A record that cannot be parsed is named, or kept, by its place and its bytes.
         needed = ["topic", "partitionKey", "messageId", "value", *["recordIndex"] * (given.payload != "raw")]
-        if missing := [one for one in needed if one.lower() not in there]:
+        if missing := [name for name in needed if name.lower() not in there]:
             raise ConfigurationError(
                 f"the source's option columns lacks {', '.join(missing)}. The job needs them to parse records and"
                 " to name bad ones; add them"

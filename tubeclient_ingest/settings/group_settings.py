@@ -74,9 +74,9 @@ def check_group(settings: IngestSettings) -> None:
     if settings.audit_proxies is not None and not re.fullmatch(_ADDRESSES, settings.audit_proxies):
         raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
     table_by.check_target(settings.target)
-    if own := sorted(one for one in settings.streams if one.removeprefix("!") in OWN):
+    if own := sorted(name for name in settings.streams if name.removeprefix("!") in OWN):
         raise ConfigurationError(f"streams names {own[0].removeprefix('!')}, which is no stream")
-    names = [StreamId(one) for one in settings.streams if not one.startswith("!") and not is_glob(one)]
+    names = [StreamId(name) for name in settings.streams if not name.startswith("!") and not is_glob(name)]
     payloads = [value.lower() for name, value in settings.source_options.items() if name.lower() == "payload"]
     if settings.inlong_group is not None and "raw" in payloads:
         raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
@@ -96,14 +96,14 @@ def check_group(settings: IngestSettings) -> None:
 
 def is_glob(text: str) -> bool:
     """Whether it stands for any number of streams."""
-    return any(one in text for one in "*?[")
+    return any(char in text for char in "*?[")
 
 
 def fits(settings: IngestSettings, name: StreamId, *, is_alone: bool = False) -> bool:
     """Whether the stream may have a table: it is no other one of the job, nor another stream's. `is_alone`: no other
     has its name in other case."""
     parts, target = table_by_of(settings).parts(name), target_of(settings, name)
-    used = [text for one, text in parts.items() if one in settings.target]
+    used = [text for placeholder, text in parts.items() if placeholder in settings.target]
     if is_name(target) and ("." in "".join(used) or not (name == name.lower() or is_alone)):
         return False  # catalogs do not tell case
     places = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
@@ -134,11 +134,11 @@ def of_stream(
         more = dict.fromkeys(none)
         more |= {"format_options": {}, "key": (), "partition_by": (), "cluster_by": (), "rescue": "none"}
     else:
-        given = {one: getattr(settings, one) for one in _PATTERNS}
-        more = {one: table_by.filled(text, name) for one, text in given.items() if text is not None}
+        given = {setting: getattr(settings, setting) for setting in _PATTERNS}
+        more = {setting: table_by.filled(text, name) for setting, text in given.items() if text is not None}
         options = settings.format_options
-        more["format_options"] = {one: table_by.filled(text, name) for one, text in options.items()}
-    more |= {one: value for one, value in (("schema", schema), ("key", key)) if value is not None}
+        more["format_options"] = {option: table_by.filled(text, name) for option, text in options.items()}
+    more |= {setting: value for setting, value in (("schema", schema), ("key", key)) if value is not None}
     if definition is not None:
         more["schema_from_inlong"] = definition
         more["table_properties"] = {**settings.table_properties, PROPERTY: definition}
@@ -160,22 +160,22 @@ def manager_of(settings: IngestSettings) -> InlongManager | None:
 
 def left_out(settings: IngestSettings) -> set[str]:
     """What the user left out: streams, or patterns of theirs."""
-    return {one.removeprefix("!") for one in settings.streams if one.startswith("!")}
+    return {pattern.removeprefix("!") for pattern in settings.streams if pattern.startswith("!")}
 
 
 def takes(settings: IngestSettings, name: StreamId) -> bool:
     """Whether the job writes the stream, or the user left it out."""
-    wanted = [one for one in settings.streams if not one.startswith("!")]
-    if name == REST or not any(fnmatchcase(name, one) for one in left_out(settings)):
-        return name == REST or not wanted or any(fnmatchcase(name, one) for one in wanted)
+    wanted = [pattern for pattern in settings.streams if not pattern.startswith("!")]
+    if name == REST or not any(fnmatchcase(name, pattern) for pattern in left_out(settings)):
+        return name == REST or not wanted or any(fnmatchcase(name, pattern) for pattern in wanted)
     return False
 
 
 def defines(settings: IngestSettings, name: StreamId) -> bool:
     """Whether it is known what records of the stream are."""
     table_by = table_by_of(settings)
-    files = [one for one in _files(settings).values() if table_by.is_pattern(one)]
-    return all(Path(table_by.filled(one, name)).is_file() for one in files)
+    files = [pattern for pattern in _files(settings).values() if table_by.is_pattern(pattern)]
+    return all(Path(table_by.filled(pattern, name)).is_file() for pattern in files)
 
 
 def _files(settings: IngestSettings) -> dict[str, str]:

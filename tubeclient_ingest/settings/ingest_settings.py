@@ -272,7 +272,7 @@ class IngestSettings:
         """What records mean, and so which columns the target has."""
         from spark_source.typed.format_settings import FormatSettings
 
-        own = {one.name: getattr(self, one.name) for one in fields(FormatSettings)}
+        own = {setting.name: getattr(self, setting.name) for setting in fields(FormatSettings)}
         if self.inlong_manager is not None and self.format is None:
             own["rescue"] = "none"  # each stream says its format, and whether there are fields
         return FormatSettings(**own)

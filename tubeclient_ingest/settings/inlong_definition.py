@@ -38,7 +38,7 @@ def change(old: str, new: str) -> Change:
     had, has = ({} if after.kind == "raw" else columns_of(text) for text in (old, new))
     was, now = _meaning(before), _meaning(after)
     for name, kind in _TIMES.items():
-        if not any(kind in one for one in had.values()):  # then it is that of new fields
+        if not any(kind in data_type for data_type in had.values()):  # then it is that of new fields
             now.pop(name, None)
     texts = [
         f"{name} was {was.get(name)!r} and is {now.get(name)!r}"

@@ -93,8 +93,8 @@ def load_settings(
         values |= file.settings("ingest", kinds_of(IngestSettings, _OPTIONS))
         for name, table in _OPTIONS.items():
             options = file.secrets(table) if name in _SECRETS else file.options(table)
-            prevail = {one.lower() for one in options}  # whatever the case of their names
-            below = {one: text for one, text in values.get(name, {}).items() if one.lower() not in prevail}
+            prevail = {option.lower() for option in options}  # whatever the case of their names
+            below = {option: text for option, text in values.get(name, {}).items() if option.lower() not in prevail}
             values[name] = {**below, **options}
     topics = () if values.get("inlong_group") else ("topics",)
     missing_settings(("master_servers", "consumer_group", *topics, "target"), values)

@@ -112,13 +112,13 @@ class TableBy:
             return cls("attribute" if text != name else text, (name,))
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
-        syntax = {one: how for one, how in settings.format_options.items() if one.startswith("allow")}
+        syntax = {option: how for option, how in settings.format_options.items() if option.startswith("allow")}
         reads_columns = kind in CHANGES and has_no_schema
         reads_keys = reads_columns and settings.key == (PK_NAMES,)
         how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}, reads_columns, reads_keys
         if steps and all(steps):
             found = cls("path", steps, *how)
-        elif words[-1] == "table" and words == tuple(one for one in _DATABASE if one in words):
+        elif words[-1] == "table" and words == tuple(word for word in _DATABASE if word in words):
             found = cls("envelope", words, *how)
         else:
             raise ConfigurationError(
@@ -178,13 +178,13 @@ class TableBy:
                 kind = pa.struct([(step, kind)])
             schema, parts, form = pa.schema([(steps[0], kind)]), [steps], StreamId.FORM
         elif self.format == "canal-json":
-            schema, parts, form = pa.schema([(one, text) for one in steps]), [(one,) for one in steps], _PART
+            schema, parts, form = pa.schema([(step, text) for step in steps]), [(step,) for step in steps], _PART
         else:
-            fields = [_FIELDS[self.format][one] for one in steps]
-            source = pa.struct([(one, text) for one in fields])
+            fields = [_FIELDS[self.format][step] for step in steps]
+            source = pa.struct([(name, text) for name in fields])
             payload = pa.struct([("source", source)])
             schema = pa.schema([("op", text), ("source", source), ("payload", payload)])
-            parts, form = [("source", one) for one in fields], _PART
+            parts, form = [("source", name) for name in fields], _PART
         decode = self._decode(schema)
         form, whole = rf"\A(?:{form})\z", rf"\A(?:{StreamId.FORM})\z"
 
@@ -200,10 +200,10 @@ class TableBy:
             values = [found(path) for path in parts]
             if self.format == "debezium-json" and self.kind == "envelope":
                 # As the decoder of such events: beside a schema they are in `payload`.
-                op, payload = (pc.struct_field(records, one) for one in ("op", "payload"))
+                op, payload = (pc.struct_field(records, name) for name in ("op", "payload"))
                 is_flat = pc.or_(pc.is_valid(op), pc.is_null(payload))
                 of_payload = [found(("payload", *path)) for path in parts]
-                values = [pc.if_else(is_flat, one, other) for one, other in zip(values, of_payload, strict=True)]
+                values = [pc.if_else(is_flat, value, other) for value, other in zip(values, of_payload, strict=True)]
             joined = pc.binary_join_element_wise(*values, ".")
             return pc.if_else(pc.fill_null(pc.match_substring_regex(joined, whole), False), joined, None)
 
@@ -222,7 +222,7 @@ class TableBy:
         is_canal = self.format == "canal-json"
         field, parse = ("mysqlType", canal_columns) if is_canal else ("schema", debezium_columns)
         own = [field, *[PK_NAMES, "type"] * self.reads_keys]
-        decode = self._decode(pa.schema([(one, pa.string()) for one in own]))
+        decode = self._decode(pa.schema([(name, pa.string()) for name in own]))
 
         def key_of(records: pa.StructArray) -> pa.Array:
             if not self.reads_keys:
@@ -239,10 +239,10 @@ class TableBy:
             rows = pa.table({"name": names, "text": text, "key": key_of(records)})
             rows = rows.filter(pc.is_valid(rows.column("name")))
             found: dict[str, set[str]] = {}
-            for one in rows.group_by(["name", "text", "key"]).aggregate([]).to_pylist():
-                event = EventColumns(parse(one["text"]), None if one["key"] is None else canal_key(one["key"]))
+            for row in rows.group_by(["name", "text", "key"]).aggregate([]).to_pylist():
+                event = EventColumns(parse(row["text"]), None if row["key"] is None else canal_key(row["key"]))
                 if event.types or event.key is not None:
-                    found.setdefault(one["name"], set()).add(json.dumps(event, ensure_ascii=False))
+                    found.setdefault(row["name"], set()).add(json.dumps(event, ensure_ascii=False))
             return found
 
         return columns
@@ -265,7 +265,7 @@ class TableBy:
     @property
     def placeholders(self) -> tuple[str, ...]:
         """What a pattern may have, such as {stream}."""
-        return tuple(f"{{{one}}}" for one in (_STREAM, *self._parts))
+        return tuple(f"{{{part}}}" for part in (_STREAM, *self._parts))
 
     @property
     def _parts(self) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ class TableBy:
 
     def is_pattern(self, text: str) -> bool:
         """Whether the text has a placeholder."""
-        return any(one in text for one in self.placeholders)
+        return any(placeholder in text for placeholder in self.placeholders)
 
     def parts(self, name: StreamId) -> Mapping[str, str]:
         """What stands for each placeholder."""
@@ -315,7 +315,7 @@ class TableBy:
                     f" {' and '.join(parts)}"
                 )
             return
-        lacking = [one for one in parts if one not in target] or ([] if parts else [whole])
+        lacking = [part for part in parts if part not in target] or ([] if parts else [whole])
         if lacking:
             raise ConfigurationError(
                 f"target is {target} for all streams; write {lacking[0]} where that belongs"
