@@ -200,12 +200,12 @@ def unknown_rows(taken: TakenOut, where: str, consumer_group: str, target: str =
 
 def goes_on_from(state: SinkState, now: SinkState) -> bool:
     """Whether only retries of bad records came between two looks: they leave the offsets as they are."""
-    one, other = state.record, now.record
-    if one is None or other is None or now.undone != state.undone:
+    before, other = state.record, now.record
+    if before is None or other is None or now.undone != state.undone:
         return False
     if now.taken_out is not None and now.taken_out.everything:
         return False
-    return other == one or (other.is_retry and other.ends == one.ends)
+    return other == before or (other.is_retry and other.ends == before.ends)
 
 
 def of_topics(offsets: Offsets, topics: Iterable[str]) -> Offsets:

@@ -146,7 +146,7 @@ class SinkState:
         """The table's id, and those that it had when the group's commits were written; () without a table."""
         before = self.record
         former = (before.table_id, *before.former_ids) if before is not None else self.former_ids
-        return tuple(dict.fromkeys(one for one in (self.table_id, *former) if one is not None))
+        return tuple(dict.fromkeys(table_id for table_id in (self.table_id, *former) if table_id is not None))
 
     def without_topics(self, topics: Collection[str]) -> SinkState:
         """The state for a run that begins `topics` anew. What others did to the rows is no matter if these are all."""
@@ -184,8 +184,12 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     first_undone: int | None = None
     undone_before: tuple[tuple[int, int], ...] = ()
     of_others = False
-    own = [one.record for one in commits if one.record is not None and one.record.consumer_group == consumer_group]
-    run_of = {one.sequence: one.run_id for one in own}
+    own = [
+        commit.record
+        for commit in commits
+        if commit.record is not None and commit.record.consumer_group == consumer_group
+    ]
+    run_of = {record.sequence: record.run_id for record in own}
 
     def there(commit: Commit) -> bool:
         return restored_to is None or commit.version <= restored_to
@@ -209,7 +213,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
             version=commits[0].version if commits else None,
             table_id=table_id,
             undone_numbers=() if not is_unknown or first_undone is None else (*undone_before, (first_undone, sequence)),
-            resets=most(one.resets for one in own),
+            resets=most(past.resets for past in own),
             only_others_wrote=record is None and of_others,
         )
 
@@ -226,9 +230,9 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         if record is not None:
             base = -1 if record.based_on is None else record.based_on
             # The record does not include what came between the job's read of the table and its commit.
-            for one in (one for one in commits[index + 1 :] if one.version > base):
-                beside = one.record is not None and one.record.consumer_group == consumer_group
-                taken = _worse(taken, _harm(commit, Harm.BESIDE) if beside else _taken(one))
+            for earlier in (earlier for earlier in commits[index + 1 :] if earlier.version > base):
+                beside = earlier.record is not None and earlier.record.consumer_group == consumer_group
+                taken = _worse(taken, _harm(commit, Harm.BESIDE) if beside else _taken(earlier))
             if None not in (record.table_id, table_id) and record.table_id != table_id:
                 taken = _worse(taken, _harm(commit, Harm.MOVED))
             # A MERGE also writes rows anew that it leaves as they are.
@@ -256,7 +260,11 @@ def _taken(commit: Commit) -> TakenOut | None:
 
 def _worse(*found: TakenOut | None) -> TakenOut | None:
     """The one that removed most; among equals the newest."""
-    return max((one for one in found if one is not None), key=lambda one: (one.everything, one.version), default=None)
+    return max(
+        (taken for taken in found if taken is not None),
+        key=lambda taken: (taken.everything, taken.version),
+        default=None,
+    )
 
 
 def _adds_rows(commit: Commit) -> bool:
@@ -280,7 +288,7 @@ def _effect(commit: Commit) -> _Effect:
     if not commit.removes or name in ("CREATE TABLE", "UPDATE") or mode == "append":
         return _Effect.KEEPS
     if name == "MERGE":
-        deleted = next((commit.metrics[one] for one in _DELETED_ROWS if one in commit.metrics), None)
+        deleted = next((commit.metrics[metric] for metric in _DELETED_ROWS if metric in commit.metrics), None)
         return _Effect.KEEPS if deleted == "0" else _Effect.SOME
     dynamic = "true" in str(commit.parameters.get("isDynamicPartitionOverwrite")).lower()
     return _Effect.SOME if dynamic or _has_predicate(commit) else _Effect.ALL

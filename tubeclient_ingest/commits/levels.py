@@ -50,15 +50,15 @@ def missed(ends: Offsets, own: Mapping[str, int], resets: Mapping[str, int], mov
     reset, unknown = set[str](), set[str]()
     for topic in {key.topic for key in ends}:
         before, now = own.get(topic, 0), resets.get(topic, 0)
-        new = [one for one in moves if one.topic == topic and before < one.number <= now]
+        new = [move for move in moves if move.topic == topic and before < move.number <= now]
         if len(new) < now - before:
             unknown.add(topic)
-        for one in new:
-            if one.is_reset:
+        for move in new:
+            if move.is_reset:
                 reset.add(topic)
-                ends = ends.without_topics({topic}).merge(one.ends)
+                ends = ends.without_topics({topic}).merge(move.ends)
             else:
-                ends = ends.clamp({}, one.ends)
+                ends = ends.clamp({}, move.ends)
     return Missed(ends, frozenset(reset), frozenset(unknown))
 
 
@@ -71,24 +71,24 @@ def lowest(several: Collection[Offsets]) -> Offsets:
     """The first offset that any of the tables needs, in the partitions of which all have rows."""
     first, *others = several
     common = set(first).intersection(*others)
-    return Offsets({key: min(one[key] for one in several) for key in common})
+    return Offsets({key: min(ends[key] for ends in several) for key in common})
 
 
 def highest(several: Collection[Offsets]) -> Offsets:
     """The end of what any of the tables has."""
-    keys = {key for one in several for key in one}
-    return Offsets({key: max(one.get(key, 0) for one in several) for key in keys})
+    keys = {key for ends in several for key in ends}
+    return Offsets({key: max(ends.get(key, 0) for ends in several) for key in keys})
 
 
 def end_of_round(start: Offsets, end: Offsets, several: Collection[Offsets]) -> Offsets:
     """`end`, but not past a place where the rows of a table end."""
     places: dict[PartitionKey, set[int]] = {}
-    for one in several:
-        for key, at in one.items():
+    for ends in several:
+        for key, at in ends.items():
             places.setdefault(key, set()).add(at)
     return Offsets(
         {
-            key: min((one for one in places.get(key, ()) if start.get(key, _NOTHING) < one < at), default=at)
+            key: min((place for place in places.get(key, ()) if start.get(key, _NOTHING) < place < at), default=at)
             for key, at in end.items()
         }
     )

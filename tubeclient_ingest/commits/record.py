@@ -127,17 +127,17 @@ class SinkRecord:
         """The commit's userMetadata."""
         values = {key: getattr(self, name) for key, (name, _) in _FIELDS.items()}
         # Many streams have equal ends.
-        places = list(dict.fromkeys(at for one in self.streams.values() for at in one[1:] if at is not None))
+        places = list(dict.fromkeys(at for reached in self.streams.values() for at in reached[1:] if at is not None))
         index: dict[Offsets | None, int | None] = {None: None}
         index.update((at, number) for number, at in enumerate(places))
-        streams = {name: [one.number, *(index[at] for at in one[1:])] for name, one in self.streams.items()}
+        streams = {name: [reached.number, *(index[at] for at in reached[1:])] for name, reached in self.streams.items()}
         of_group: dict[str, Any] = {
-            "places": [one.to_dict() for one in places],
+            "places": [place.to_dict() for place in places],
             "streams": streams,
             "counts": self.counts,
         }
         of_group["resets"] = dict(self.resets)
-        of_group["moves"] = [[*one[:2], one.ends.to_dict(), one.is_reset] for one in self.moves]
+        of_group["moves"] = [[*move[:2], move.ends.to_dict(), move.is_reset] for move in self.moves]
         more = {"endOffsets": self.ends.to_dict(), **{name: value for name, value in of_group.items() if value}}
         return json.dumps({_FIELD: {"version": _VERSION, **values, **more}})
 
@@ -169,7 +169,7 @@ class SinkRecord:
         }
         moves = given.get("moves", ())
         more = {
-            "counts": tuple(Count(*one) for one in given.get("counts", ())),
+            "counts": tuple(Count(*count) for count in given.get("counts", ())),
             "resets": given.get("resets", {}),
             "moves": tuple(Move(topic, n, Offsets.from_dict(at), is_reset) for topic, n, at, is_reset in moves),
         }
@@ -179,8 +179,8 @@ class SinkRecord:
 def most(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The highest value of each name."""
     found: dict[str, int] = {}
-    for one in several:
-        found |= {name: max(number, found.get(name, 0)) for name, number in one.items()}
+    for numbers in several:
+        found |= {name: max(number, found.get(name, 0)) for name, number in numbers.items()}
     return found
 
 
@@ -209,7 +209,7 @@ def _is_number(value: object) -> bool:
 
 def _are_pairs(value: Any) -> bool:
     return isinstance(value, tuple) and all(
-        isinstance(one, tuple) and [*map(_is_number, one)] == [True] * 2 for one in value
+        isinstance(pair, tuple) and [*map(_is_number, pair)] == [True] * 2 for pair in value
     )
 
 

@@ -97,8 +97,8 @@ class GroupEnds:
 
     def levels(self) -> list[Offsets]:
         """Where the rows of tables end that take part; once, where they are equal."""
-        ends = (one.ends for one in self.streams.values() if one.takes_part)
-        return [self.others, *(one for one in ends if one is not self.others)]
+        ends = (stream.ends for stream in self.streams.values() if stream.takes_part)
+        return [self.others, *(level for level in ends if level is not self.others)]
 
     def ahead(self) -> Offsets | None:
         """Where the last rows end, if not all end where the next round begins."""
@@ -109,22 +109,22 @@ class GroupEnds:
         """`end`, or where a round from `start` has to end before it. RuntimeError: it begins past rows that a table
         lacks, which nobody would read again."""
         levels = self.levels()
-        if any(at < start.get(key, at) for one in levels for key, at in one.items()):
+        if any(at < start.get(key, at) for level in levels for key, at in level.items()):
             raise RuntimeError(f"a round begins at {start}, and rows of tables end at {levels}: report this")
         # Also with one level: a run begins before it for a stream that has no table yet.
-        since = [one.since for one in self.streams.values() if one.since is not None]
+        since = [stream.since for stream in self.streams.values() if stream.since is not None]
         return end_of_round(start, end, [*levels, *since])
 
     def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
         """The run begins at `start`, and so does a table in a partition of which it has no rows, or whose next ones are
         gone; `recorded` is where the counts table says that the rows of all others end. Of topics that are `reset` all
         tables take what comes from there on."""
-        for one in self.streams.values():
-            if one.since is not None and reset:
-                one.since = Offsets(
+        for stream in self.streams.values():
+            if stream.since is not None and reset:
+                stream.since = Offsets(
                     {
                         key: at if key.topic not in reset else min(at, start[key])
-                        for key, at in one.since.items()
+                        for key, at in stream.since.items()
                         if key in start or key.topic not in reset
                     }
                 )
@@ -136,19 +136,19 @@ class GroupEnds:
         """There is nothing past `ends`, in their partitions: other messages come there. Returns whether there was."""
         if not ends:
             return False
-        levels = [self.others, *(one.ends for one in self.streams.values())]
-        topics = {key.topic for one in levels for key in went_back(one, ends)}
+        levels = [self.others, *(stream.ends for stream in self.streams.values())]
+        topics = {key.topic for level in levels for key in went_back(level, ends)}
         self.resets = once_more(self.resets, topics)
         self._keep_moves(ends, topics, is_reset=False)
-        for one in self.streams.values():
-            one.since = None if one.since is None else one.since.clamp({}, ends)
+        for stream in self.streams.values():
+            stream.since = None if stream.since is None else stream.since.clamp({}, ends)
         self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
         return bool(topics)
 
     def complete(self, start: Offsets, end: Offsets) -> None:
         """All that take part have a round."""
         self.go_back(went_back(start, end))
-        taking = [one for one in self.streams.values() if one.takes_part]
+        taking = [stream for stream in self.streams.values() if stream.takes_part]
         self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
 
     def _keep_moves(self, ends: Offsets, topics: Collection[str], *, is_reset: bool) -> None:
@@ -156,10 +156,10 @@ class GroupEnds:
         for topic in sorted(topics):
             of_topic = ends.without({key for key in ends if key.topic != topic})
             self.moves += (Move(topic, self.resets[topic], of_topic, is_reset),)
-            self.moves = tuple(one for one in self.moves if one.number > self.resets[one.topic] - _MOST_MOVES)
+            self.moves = tuple(move for move in self.moves if move.number > self.resets[move.topic] - _MOST_MOVES)
 
     def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Offsets], Offsets]) -> None:
         before, self.others = self.others, others
-        for one in streams:
-            ends = others if one.ends is before else move(one.ends)
-            one.ends = others if ends == others else ends
+        for stream in streams:
+            ends = others if stream.ends is before else move(stream.ends)
+            stream.ends = others if ends == others else ends
