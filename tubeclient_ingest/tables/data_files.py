@@ -91,7 +91,7 @@ class DataFiles:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        columns = [one for one in place.schema if one.name not in place.partition_by]
+        columns = [column for column in place.schema if column.name not in place.partition_by]
         self._split_by = place.partition_by or place.split_by
         self._schema = pa.schema(columns, _LIKE_SPARK)
         self._leaves = leaves(self._schema)
@@ -130,7 +130,7 @@ class DataFiles:
         for folder in accumulate(path.split("/")[:-1], "{}/{}".format):
             self._system.create_dir(folder, recursive=False)  # never the table's own, which somebody may have removed
         sample = rows.slice(0, _SAMPLE_ROWS)
-        repeated = [".".join(one.path) for one in self._leaves if one.is_repeated or _repeats(sample, one.path)]
+        repeated = [".".join(leaf.path) for leaf in self._leaves if leaf.is_repeated or _repeats(sample, leaf.path)]
         with self._system.open_output_stream(path) as sink:
             with pq.ParquetWriter(
                 sink,
@@ -142,7 +142,7 @@ class DataFiles:
             ) as writer:
                 writer.write_table(rows, row_group_size=rows.num_rows)
             size = int(sink.tell())
-        floats = (one.path for one in self._leaves if pa.types.is_floating(one.kind) and not one.is_repeated)
+        floats = (leaf.path for leaf in self._leaves if pa.types.is_floating(leaf.kind) and not leaf.is_repeated)
         with_nan = {path for path in floats if _has_nan(rows, path)}
         stats = statistics(writer.writer.metadata, self._leaves, with_nan, self._place.indexed)
         footer = _footer(writer.writer.metadata) if self._place.is_iceberg else ""

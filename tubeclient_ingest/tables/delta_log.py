@@ -108,7 +108,7 @@ class DeltaLog:
                 f"the newest commit of {self.where} is gone from its log, and a checkpoint is left. Copy the rows"
                 " into a new table, or remove it"
             )
-        self._entries = {one.version: one for one in found[:_MOST_ENTRIES]}
+        self._entries = {entry.version: entry for entry in found[:_MOST_ENTRIES]}
         return found
 
     def is_same(self) -> bool:
@@ -137,7 +137,9 @@ class DeltaLog:
         except FileNotFoundError:
             return None
         actions = map(json.loads, lines)
-        return Entry(version, next((one["commitInfo"] for one in actions if "commitInfo" in one), {}), self.where)
+        return Entry(
+            version, next((action["commitInfo"] for action in actions if "commitInfo" in action), {}), self.where
+        )
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable

@@ -56,8 +56,8 @@ def _leaves(field: pa.Field, above: tuple[str, ...], *, is_repeated: bool) -> It
         within, is_repeated = [kind.value_field], True
     else:
         yield Leaf(path, kind, is_repeated)
-    for one in within:
-        yield from _leaves(one, path, is_repeated=is_repeated)
+    for inner in within:
+        yield from _leaves(inner, path, is_repeated=is_repeated)
 
 
 def statistics(
@@ -116,7 +116,7 @@ def _written(kind: pa.DataType, own: pq.Statistics) -> tuple[Any, Any] | None:
     if pa.types.is_decimal(kind):
         numbers = float(low), float(high)
         # Readers may take JSON's numbers for doubles.
-        is_same = all(Decimal(repr(one)) == exact for one, exact in zip(numbers, (low, high), strict=True))
+        is_same = all(Decimal(repr(number)) == exact for number, exact in zip(numbers, (low, high), strict=True))
         return numbers if is_same else None
     return None
 

@@ -23,12 +23,12 @@ SPARKS_PARTITIONS: Final = ("string", "integer", "long", "boolean", "date")
 _EPOCH: Final = date(1970, 1, 1)
 
 
-def small(one: pa.Field) -> pa.Field:
+def small(field: pa.Field) -> pa.Field:
     """A field of Arrow's types without the large ones, with its id and those of fields within it, which pyiceberg's own
     conversion loses."""
     import pyarrow as pa
 
-    kind = one.type
+    kind = field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([small(each) for each in kind])
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -39,7 +39,7 @@ def small(one: pa.Field) -> pa.Field:
         kind = pa.string()
     elif pa.types.is_large_binary(kind):
         kind = pa.binary()
-    return one.with_type(kind)
+    return field.with_type(kind)
 
 
 def added(handle: Table, file: DataFile) -> Any:
@@ -65,7 +65,7 @@ def added(handle: Table, file: DataFile) -> Any:
         known = statistics(found.properties)
     except UnicodeEncodeError:  # for pyiceberg U+D800 comes behind U+D7FF, where it cuts a long text
         known = statistics({"write.metadata.metrics.default": "counts"})
-    kinds = [str(schema.find_type(one.source_id)) for one in handle.spec().fields]
+    kinds = [str(schema.find_type(field.source_id)) for field in handle.spec().fields]
     values = map(_value, kinds, file.partition_values.values())
     return Added.from_args(
         content=DataFileContent.DATA,

@@ -152,11 +152,11 @@ class IcebergTable:
                 " of version 2"
             )
         schema = handle.schema()
-        for one in handle.spec().fields:
-            kind = str(schema.find_type(one.source_id))
-            if str(one.transform) != "identity" or kind not in PARTITIONS:
+        for field in handle.spec().fields:
+            kind = str(schema.find_type(field.source_id))
+            if str(field.transform) != "identity" or kind not in PARTITIONS:
                 raise ConfigurationError(
-                    f"{self.where} is partitioned by {one.transform} of {schema.find_column_name(one.source_id)},"
+                    f"{self.where} is partitioned by {field.transform} of {schema.find_column_name(field.source_id)},"
                     f" {kind}; the job writes tables that are partitioned by columns as they are, of the types"
                     f" {', '.join(PARTITIONS)}"
                 )
@@ -180,10 +180,12 @@ class IcebergTable:
         """Make the table, unless it is there."""
         from pyiceberg.exceptions import TableAlreadyExistsError
 
-        if lacking := ", ".join(one for one in partition_by if one not in columns.names):
+        if lacking := ", ".join(name for name in partition_by if name not in columns.names):
             raise ConfigurationError(f"partition-by names {lacking}; the rows have {', '.join(columns.names)}")
-        kinds = {one.name: one.dataType.typeName() for one in columns}
-        if wrong := [f"{one}, which is {kinds[one]}" for one in partition_by if kinds[one] not in SPARKS_PARTITIONS]:
+        kinds = {column.name: column.dataType.typeName() for column in columns}
+        if wrong := [
+            f"{name}, which is {kinds[name]}" for name in partition_by if kinds[name] not in SPARKS_PARTITIONS
+        ]:
             raise ConfigurationError(
                 f"partition-by names {wrong[0]}; Iceberg's tables are partitioned by {', '.join(SPARKS_PARTITIONS)}"
             )
@@ -194,8 +196,8 @@ class IcebergTable:
             with catalog.create_table_transaction(self._name, schema, properties={**_NEW, **properties}) as made:
                 if partition_by:
                     with made.update_spec() as spec:
-                        for one in partition_by:
-                            spec.add_identity(one)
+                        for name in partition_by:
+                            spec.add_identity(name)
 
     def open_files(self) -> None:
         """From now on a commit of files wants the table as the last look found it."""
@@ -210,9 +212,9 @@ class IcebergTable:
         assert self._handle is not None
         table = self._handle.schema()
         names = set(schema.names)
-        typed = pa.schema([small(one) for one in schema_to_pyarrow(table) if one.name in names])
-        split = tuple(table.find_column_name(one.source_id) or "" for one in self._handle.spec().fields)
-        if lacking := ", ".join(one for one in split if one not in names):
+        typed = pa.schema([small(field) for field in schema_to_pyarrow(table) if field.name in names])
+        split = tuple(table.find_column_name(field.source_id) or "" for field in self._handle.spec().fields)
+        if lacking := ", ".join(name for name in split if name not in names):
             raise ConfigurationError(f"the rows lack {lacking}, which partitions {self.where}")
         location = self._handle.location()
         uri, options = local_folder(location) or location, limited(location, self._options)
@@ -298,8 +300,8 @@ class IcebergTable:
                 made.set_properties({record.transaction_id: str(record.sequence)})
             append = made.update_snapshot(snapshot_properties=properties).merge_append()
             self._tried = append.snapshot_id
-            for one in files:
-                append.append_data_file(added(handle, one))
+            for file in files:
+                append.append_data_file(added(handle, file))
             updates, requirements = append._commit()
             same = (
                 AssertTableUUID(uuid=found.table_uuid),
@@ -339,7 +341,7 @@ class IcebergTable:
 
 def _wider(kind: dict[str, Any]) -> dict[str, Any]:
     names = ("type", "elementType", "keyType", "valueType")
-    return {name: "integer" if name in names and one in ("byte", "short") else one for name, one in kind.items()}
+    return {name: "integer" if name in names and value in ("byte", "short") else value for name, value in kind.items()}
 
 
 def _slim(handle: Table) -> Table:
@@ -347,7 +349,7 @@ def _slim(handle: Table) -> Table:
     from pyiceberg.table import Table
 
     found = handle.metadata
-    newest = [one for one in found.snapshots if one.snapshot_id == found.current_snapshot_id]
+    newest = [snapshot for snapshot in found.snapshots if snapshot.snapshot_id == found.current_snapshot_id]
     metadata = found.model_copy(update={"snapshots": newest, "snapshot_log": [], "metadata_log": []})
     return Table(handle.name(), metadata, handle.metadata_location, handle.io, handle.catalog, handle.config)
 

@@ -95,7 +95,7 @@ class LogTable:
     def history(self, limit: int) -> list[Commit]:
         """As SparkTable.history."""
         self._refreshed()
-        return [one.commit for one in self._log.commits(limit)]
+        return [entry.commit for entry in self._log.commits(limit)]
 
     def removing(self, versions: Collection[int], location: str) -> set[int]:
         """As SparkTable.removing."""
@@ -144,7 +144,7 @@ class LogTable:
                 max_commit_retries=_RETRIES,
             )
         added: list[AddAction | RemoveAction] = [
-            AddAction(one.path, one.size, one.partition_values, one.modified_ms, True, one.stats) for one in files
+            AddAction(file.path, file.size, file.partition_values, file.modified_ms, True, file.stats) for file in files
         ]
         with self._log.explained():
             handle.create_write_transaction(
@@ -165,7 +165,7 @@ class LogTable:
         handle = self._refreshed()
         assert handle is not None
         with self._log.explained():
-            texts = (str(one).replace("'", "''") for one in values)
+            texts = (str(value).replace("'", "''") for value in values)
             # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process meanwhile.
             found = QueryBuilder().register("log", handle).execute(sql.format(*texts))
             rows: dict[str, list[Any]] = pa.RecordBatchReader.from_stream(found).read_all().to_pydict()

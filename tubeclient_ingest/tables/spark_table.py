@@ -121,18 +121,19 @@ class SparkTable:
         from pyspark.errors import PySparkException
 
         log = None if cluster_by else self.log
-        has_defaults = log is not None and any(one.startswith(_DEFAULTS) for one in self._spark.conf.getAll)
+        has_defaults = log is not None and any(name.startswith(_DEFAULTS) for name in self._spark.conf.getAll)
         if log is not None and not has_defaults and create_in_log(log, columns, partition_by, properties):
             return
         # Spark's own `toDDL` wants a session that is active in this thread.
         ddl = ", ".join(
-            f"{quoted(one.name)} {type_in_sql(one.dataType)}{'' if one.nullable else ' NOT NULL'}" for one in columns
+            f"{quoted(column.name)} {type_in_sql(column.dataType)}{'' if column.nullable else ' NOT NULL'}"
+            for column in columns
         )
         parts = [f"CREATE TABLE IF NOT EXISTS {self.sql} ({ddl}) USING DELTA"]
-        there = {one.lower() for one in columns.names}
+        there = {name.lower() for name in columns.names}
         layout = (("partition-by", "PARTITIONED BY", partition_by), ("cluster-by", "CLUSTER BY", cluster_by))
         for setting, words, names in layout:
-            if lacking := ", ".join(one for one in names if one.lower() not in there):
+            if lacking := ", ".join(name for name in names if name.lower() not in there):
                 raise ConfigurationError(f"{setting} names {lacking}; the rows have {', '.join(columns.names)}")
             if names:
                 parts.append(f"{words} ({', '.join(map(quoted, names))})")
@@ -286,7 +287,7 @@ def writing_confs(record: SinkRecord | None = None) -> dict[str, str | None]:
     fixed["write.utcTimestampPartitionValues"] = "true"
     # Days before 1582 are those of today's calendar, and times those that others than Spark can read.
     kinds = ("datetimeRebaseModeInWrite", "int96RebaseModeInWrite")
-    files |= {f"spark.sql.parquet.{one}": "CORRECTED" for one in kinds}
+    files |= {f"spark.sql.parquet.{kind}": "CORRECTED" for kind in kinds}
     files["spark.sql.parquet.outputTimestampType"] = "TIMESTAMP_MICROS"
     # Rows may lack columns that are computed, as marks of bad records do.
     fixed["generatedColumn.allowNullableIngest.enabled"] = "true"

@@ -132,7 +132,7 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
         return f"its protocol is {versions[0]}, {versions[1]}"
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
     # Of what columns' metadata say Spark hides some.
-    metadata = {one["name"]: one["metadata"] for one in json.loads(handle.schema().to_json())["fields"]}
+    metadata = {field["name"]: field["metadata"] for field in json.loads(handle.schema().to_json())["fields"]}
     for name in sorted(detail.properties):
         feature = name.removeprefix("delta.feature.")
         if name.startswith("delta.") and name not in _KNOWN and feature not in _FEATURES:
@@ -142,9 +142,9 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
             return f"its column {name} has {rule}"
     if others := sorted(set(features).difference(_FEATURES)):
         return f"it has the feature {others[0]}"
-    for one in detail.columns:
-        if one.name in detail.partition_by and one.dataType.typeName() not in _PARTITIONS:
-            return f"it is partitioned by {one.name}, which is {one.dataType.simpleString()}"
+    for column in detail.columns:
+        if column.name in detail.partition_by and column.dataType.typeName() not in _PARTITIONS:
+            return f"it is partitioned by {column.name}, which is {column.dataType.simpleString()}"
     return None
 
 
@@ -170,19 +170,19 @@ def create_in_log(
 ) -> bool:
     """Make a plain table in a folder that is missing or empty. False: Spark has to, or says what is wrong."""
     made = columns.jsonValue()
-    for one in made["fields"]:  # as in SQL, only whole columns are NOT NULL
-        one["type"] = json.loads(json.dumps(one["type"]), object_hook=_with_nulls)
+    for field in made["fields"]:  # as in SQL, only whole columns are NOT NULL
+        field["type"] = json.loads(json.dumps(field["type"]), object_hook=_with_nulls)
     text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-    names = [one.lower() for one in re.findall(r'"name":"((?:[^"\\]|\\.)*)"', text)]
+    names = [name.lower() for name in re.findall(r'"name":"((?:[^"\\]|\\.)*)"', text)]
     kinds = re.findall(r'"(?:type|elementType|keyType|valueType)":"([^"]*)"', text)
-    types = {one.name: one.dataType.typeName() for one in columns}
+    types = {column.name: column.dataType.typeName() for column in columns}
     is_plain = (
         len(set(names)) == len(names)
-        and all(re.fullmatch(r"\w+", one) for one in names)
+        and all(re.fullmatch(r"\w+", name) for name in names)
         and all(map(_PLAIN.fullmatch, kinds))
         and not re.search(r'"metadata":{[^}]', text)
-        and all("." in one and not one.lower().startswith(_OF_SPARK) for one in properties)
-        and all(types.get(one) in _PARTITIONS for one in partition_by)
+        and all("." in name and not name.lower().startswith(_OF_SPARK) for name in properties)
+        and all(types.get(name) in _PARTITIONS for name in partition_by)
         and len(partition_by) < len(types)
     )
     if not is_plain:
@@ -202,7 +202,7 @@ def _with_nulls(kind: dict[str, Any]) -> dict[str, Any]:
 
 def is_known_to_delta_rs(folder: str) -> bool:
     """Whether the path of a local folder means the same to delta-rs."""
-    return not any(one in folder for one in "[]^|%\\")
+    return not any(char in folder for char in "[]^|%\\")
 
 
 def has_local_files(spark: SparkSession) -> bool:

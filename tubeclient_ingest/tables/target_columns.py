@@ -61,10 +61,10 @@ def columns_of(record_format: RecordFormat, source: StructType, spark: SparkSess
     # A log of changes has deletes with a key only, and DDL. With keys an update may lack columns, of a row whose insert
     # the job did not see. So of changes only keys are sure to have values.
     are_changes = record_format.kind in CHANGES
-    sure = [one for one in record_format.schema or () if not are_changes or one.name in record_format.keys]
-    filled = {one.name for one in sure if not one.nullable}
-    for one in found:
-        one.nullable = one.name not in filled
+    sure = [column for column in record_format.schema or () if not are_changes or column.name in record_format.keys]
+    filled = {column.name for column in sure if not column.nullable}
+    for column in found:
+        column.nullable = column.name not in filled
     return found
 
 
@@ -76,9 +76,9 @@ def _without_spark(form: RecordFormat, source: StructType) -> StructType | None:
         return StructType(list(source))
     if form.keys:
         return None
-    lineage = StructType([one for one in source if one.name not in (VALUE, ARRIVAL, BAD_REASON)])
+    lineage = StructType([column for column in source if column.name not in (VALUE, ARRIVAL, BAD_REASON)])
     change = [StructField(CHANGE, spark_type(CHANGE_TYPE))] if form.kind in CHANGES else []
-    own = [StructField(one.name, one.dataType) for one in form.schema]
+    own = [StructField(column.name, column.dataType) for column in form.schema]
     return StructType([*own, *change, StructField(LINEAGE, lineage)])
 
 
@@ -188,9 +188,9 @@ class TargetRules(NamedTuple):
 
         named = [(check, name) for name, check in table.properties.items() if name.startswith(_CONSTRAINT)]
         checks = [(check, f"the target's constraint {name[len(_CONSTRAINT) :]} refuses it") for check, name in named]
-        filled = {f"{quoted(one.name)} IS NOT NULL" for one in columns if not one.nullable}
+        filled = {f"{quoted(column.name)} IS NOT NULL" for column in columns if not column.nullable}
         of_partitions = [*_of_partitions(table)]
-        found = [one for one in (*checks, *_of_columns(table.columns), *of_partitions) if one[0] not in filled]
+        found = [rule for rule in (*checks, *_of_columns(table.columns), *of_partitions) if rule[0] not in filled]
         usable = []
         if not found:  # most tables have no rule, and a frame takes a while
             return cls()
@@ -222,7 +222,7 @@ class TargetRules(NamedTuple):
         """The same for lists of rows. One that is refused makes the record bad."""
         from pyspark.sql import functions as F
 
-        written = " OR ".join(f"{_PARSED}.{CHANGE}.operation = '{one}'" for one in self.only) or "true"
+        written = " OR ".join(f"{_PARSED}.{CHANGE}.operation = '{operation}'" for operation in self.only) or "true"
         names = parsed.selectExpr(f"inline({RECORD})").columns
         refused = F.lit(None).cast("string")
         for check, reason in self.checks:
@@ -253,16 +253,16 @@ def _of_row(check: str, names: Collection[str]) -> str:
 def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     from pyspark.sql.types import StructType
 
-    for one in columns:
-        path = (*names, one.name)
+    for column in columns:
+        path = (*names, column.name)
         name, sql = ".".join(path), ".".join(map(quoted, path))
-        if not one.nullable:
+        if not column.nullable:
             yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
-        text = one.metadata.get(LENGTH_OF_TEXT, "")
+        text = column.metadata.get(LENGTH_OF_TEXT, "")
         if (length := _LENGTH.fullmatch(text)) is not None:
             yield f"coalesce(length({sql}) <= {length[1]}, true)", f"the value of {name} is too long for {text}"
-        if isinstance(one.dataType, StructType):
-            yield from _of_columns(one.dataType, path)
+        if isinstance(column.dataType, StructType):
+            yield from _of_columns(column.dataType, path)
 
 
 def _of_partitions(table: TableDetail) -> Iterator[tuple[str, str]]:
