@@ -74,7 +74,7 @@ def target_rows(form: RecordFormat, good: pa.RecordBatch, number: int) -> pa.Tab
     parents, rows = pc.list_parent_indices(records), pc.list_flatten(records)
     columns = dict(zip((*form.columns.names, CHANGE), rows.flatten(), strict=True))
     operation, absent, sequence = columns[CHANGE].flatten()
-    parts = dict(zip((one.name for one in CHANGE_TYPE.field("sequence").type), sequence.flatten(), strict=True))
+    parts = dict(zip((field.name for field in CHANGE_TYPE.field("sequence").type), sequence.flatten(), strict=True))
     parts["round"] = pa.repeat(pa.scalar(number, pa.int64()), len(rows))
     parts["place"] = good.column(ARRIVAL).take(parents)
     columns[CHANGE] = _struct({"operation": operation, "absent": absent, "sequence": _struct(parts)})
@@ -96,7 +96,7 @@ def bad_rows(
     }
     own |= {name: pa.repeat(pa.scalar(value), count) for name, value in same.items()}
     own |= {name: bad.column(name) for name in bad.schema.names if name not in _OWN or name == VALUE}
-    return pa.table({one.name: own.get(one.name, pa.nulls(count, one.type)) for one in schema})
+    return pa.table({field.name: own.get(field.name, pa.nulls(count, field.type)) for field in schema})
 
 
 def example_of(bad: pa.RecordBatch, reasons: pa.Array) -> str:

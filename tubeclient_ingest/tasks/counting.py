@@ -67,7 +67,7 @@ def count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
 
 def time_column(columns: Collection[str]) -> str:
     """The column of the records' time: their data time, or without InLong's packs that of their message."""
-    return next(one for one in _TIMES if one in columns)
+    return next(column for column in _TIMES if column in columns)
 
 
 def minute_of(rows: DataFrame) -> Column:

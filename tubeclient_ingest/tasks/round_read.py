@@ -114,8 +114,8 @@ def _named(rows: Iterator[pa.RecordBatch], table_by: TableBy) -> Iterator[pa.Rec
         found = names(whole)
         columns = columns_of(whole, found)
         for name, batch in by_name(whole, pc.fill_null(found, "")):
-            new = [one for one in columns.get(name, ()) if (name, one) not in seen]
-            seen.update((name, one) for one in new)
+            new = [text for text in columns.get(name, ()) if (name, text) not in seen]
+            seen.update((name, text) for text in new)
             named = pa.array([name or None] * batch.num_rows, pa.string())
             marks = [*new, *[None] * (batch.num_rows - len(new))]  # there are no more than events
             yield batch.append_column(NAME, named).append_column(COLUMNS, pa.array(marks, pa.string()))

@@ -158,7 +158,7 @@ def stage_tasks(
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             with_errors = one_line_errors(_staged(read_task(options, tasks[number], place), routing, routes))
-            yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(one) for one in with_errors]})
+            yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(result) for result in with_errors]})
 
 
 def _staged(
@@ -175,14 +175,14 @@ def _staged(
             tables[name].columns.setdefault(stream, set()).update(columns)
             buffered_bytes += tables[name].buffered_bytes - before
             if buffered_bytes >= _BUFFERED_BYTES:
-                for one in tables.values():
-                    one.flush()
+                for table in tables.values():
+                    table.flush()
                 buffered_bytes = 0
-        yield {name: one.end() for name, one in tables.items()}
+        yield {name: table.end() for name, table in tables.items()}
     except OSError as error:
         if isinstance(error, TubeError):
             raise
-        text = next((one.place.text_of(error) for one in routes.values()), str(error))
+        text = next((route.place.text_of(error) for route in routes.values()), str(error))
         raise FilesNotWritten(
             f"a task cannot write the files of a round: {text}. Nothing of the round was written. Mend that and start"
             " again: the job goes on where the rows end"
@@ -213,13 +213,13 @@ class _Table:
 
     @property
     def buffered_bytes(self) -> int:
-        return self._unread_bytes + sum(one.buffered_bytes for one in (self._good, self._bad) if one is not None)
+        return self._unread_bytes + sum(files.buffered_bytes for files in (self._good, self._bad) if files is not None)
 
     def flush(self) -> None:
         self._read()
-        for one in (self._good, self._bad):
-            if one is not None:
-                one.flush()
+        for files in (self._good, self._bad):
+            if files is not None:
+                files.flush()
 
     def take(self, stream: str, rows: pa.RecordBatch) -> None:
         route = self._route
@@ -299,14 +299,14 @@ def _minutes(rows: pa.RecordBatch) -> Mapping[int | None, int]:
     minutes = pc.multiply(pc.divide(us, _MINUTE_MS * 1000), _MINUTE_MS)
     known = pc.and_(pc.greater_equal(us, 0), pc.less(us, (LAST_MS + 1) * 1000))
     counted = pc.value_counts(pc.if_else(pc.fill_null(known, False), minutes, None))
-    return {one["values"]: one["counts"] for one in counted.to_pylist()}
+    return {row["values"]: row["counts"] for row in counted.to_pylist()}
 
 
 def columns_by_stream(several: Iterable[Staged]) -> dict[str, set[str]]:
     """What events say of the columns, by stream: rows of one may be in two tables."""
     found: dict[str, set[str]] = {}
-    for one in several:
-        for stream, texts in one.columns.items():
+    for staged in several:
+        for stream, texts in staged.columns.items():
             found.setdefault(stream, set()).update(texts)
     return found
 
@@ -315,26 +315,26 @@ def merged(results: Iterable[str], routes: Mapping[str, Route]) -> dict[str, Sta
     """What all tasks wrote, by table."""
     found: dict[str, Staged] = {}
     for text in results:
-        for name, one in json.loads(text).items():
+        for name, part in json.loads(text).items():
             number = routes[name].number if name in routes else 0
             before = found.get(name, Staged(number))
             minutes = dict(before.minutes)
-            for minute, count, bad in one["minutes"]:
+            for minute, count, bad in part["minutes"]:
                 received, bad_before = minutes.get(minute, (0, 0))
                 minutes[minute] = received + count, bad_before + bad
             columns = dict(before.columns)
-            for stream, texts in one["columns"].items():
+            for stream, texts in part["columns"].items():
                 columns[stream] = columns.get(stream, frozenset()).union(texts)
             found[name] = Staged(
                 number,
-                (*before.files, *(DataFile(*each) for each in one["files"])),
-                (*before.bad_files, *(DataFile(*each) for each in one["bad_files"])),
-                before.rows + one["rows"],
-                before.total + one["total"],
-                before.bad + one["bad"],
-                min(filter(None, (before.example, one["example"])), default=""),
+                (*before.files, *(DataFile(*each) for each in part["files"])),
+                (*before.bad_files, *(DataFile(*each) for each in part["bad_files"])),
+                before.rows + part["rows"],
+                before.total + part["total"],
+                before.bad + part["bad"],
+                min(filter(None, (before.example, part["example"])), default=""),
                 minutes,
-                before.streams.union(one["streams"]),
+                before.streams.union(part["streams"]),
                 columns,
             )
     return found
