@@ -88,7 +88,7 @@ class BadRecords:
     def open_log(self, storage_options: Mapping[str, str]) -> str | None:
         """Make ready for files that tasks write, or return why they cannot. `open` was called."""
         detail = self.detail
-        missing = [one.name for one in _table_schema() if one.name not in detail.columns.names]
+        missing = [column.name for column in _table_schema() if column.name not in detail.columns.names]
         found = files_of(self._table, detail, storage_options)
         if isinstance(found, str) or missing:
             return f"of {self._table.where}: {found if isinstance(found, str) else f'it lacks {missing[0]}'}"
@@ -143,10 +143,10 @@ class BadRecords:
         from pyspark.sql import functions as F
 
         own = self._own(state.table_ids)
-        names, keys = [one for one in own.columns if one != _MARK], ["sequence", "runId"]
+        names, keys = [name for name in own.columns if name != _MARK], ["sequence", "runId"]
         settled = own.where(_SETTLEMENT).select(*keys).distinct()
         own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
-        count = F.expr(committed(state, [one[1:] for one in there]))
+        count = F.expr(committed(state, [attempt[1:] for attempt in there]))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
         found = F.when(~count, UNDONE).when(F.col("__moved").isNotNull(), RETRIED).otherwise(BAD)
@@ -235,7 +235,10 @@ class BadRecords:
         if not there:
             return
         own = {**_of_target(self._consumer_group, target), "time": datetime.now(UTC)}
-        each = [{**own, "targetId": one.target_id, "sequence": one.number, "runId": one.run_id} for one in there]
+        each = [
+            {**own, "targetId": attempt.target_id, "sequence": attempt.number, "runId": attempt.run_id}
+            for attempt in there
+        ]
         rows = pa.Table.from_pylist(each, schema=_table_types())
         if self._log is None:
             assert isinstance(self._table, SparkTable)
@@ -247,10 +250,10 @@ class BadRecords:
 
     def remove(self, void: Iterable[Attempt]) -> None:
         """Remove the rows of these attempts."""
-        for one in {one.target_id for one in void}:
-            some = sorted((number, run) for target_id, number, run in void if target_id == one)
+        for target in {attempt.target_id for attempt in void}:
+            some = sorted((number, run) for target_id, number, run in void if target_id == target)
             which = " OR ".join(f"(sequence = {number} AND runId = {text_in_sql(run)})" for number, run in some)
-            self._table.delete(f"{self._of_group([one])} AND ({which})")
+            self._table.delete(f"{self._of_group([target])} AND ({which})")
 
     def _append(self, rows: DataFrame, record: SinkRecord, target: TableDetail) -> None:
         from pyspark.sql import functions as F

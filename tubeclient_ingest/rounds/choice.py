@@ -23,7 +23,7 @@ def why_spark(settings: IngestSettings, form: RecordFormat, columns: StructType,
         return f"writer is {SPARK}"
     if form.keys:
         return "rows are merged by a key"
-    if variant := next((one.name for one in columns if '"variant"' in one.dataType.json()), None):
+    if variant := next((column.name for column in columns if '"variant"' in column.dataType.json()), None):
         return f"{variant} is VARIANT"
     return rules.others
 
@@ -35,16 +35,16 @@ def open_files(
     columns: StructType,
 ) -> FilesTable | str:
     """The table as tasks write rows with these columns, or why Spark has to."""
-    there = {one.name for one in columns}
-    for one in detail.columns:
-        if one.name not in there and (one.name in detail.partition_by or not one.nullable):
-            return f"the rows lack {one.name}, which partitions the table or is NOT NULL there"
-    if other := next((one.name for one in columns if not _is_same(one, detail.columns)), None):
+    there = {column.name for column in columns}
+    for column in detail.columns:
+        if column.name not in there and (column.name in detail.partition_by or not column.nullable):
+            return f"the rows lack {column.name}, which partitions the table or is NOT NULL there"
+    if other := next((column.name for column in columns if not _is_same(column, detail.columns)), None):
         return f"the table has {other} in another form"
     return files_of(target, detail, settings.storage_options)
 
 
-def _is_same(one: StructField, table: StructType) -> bool:
+def _is_same(column: StructField, table: StructType) -> bool:
     """Whether the table has the column in this form, down to the case of names."""
-    there = next((other for other in table if other.name == one.name), None)
-    return there is not None and there.dataType.simpleString() == one.dataType.simpleString()
+    there = next((other for other in table if other.name == column.name), None)
+    return there is not None and there.dataType.simpleString() == column.dataType.simpleString()

@@ -105,8 +105,8 @@ class CountsTable:
         else:
             self._files = self._written(self._rows.counted_rows(counts, sequence, run_id, now))
             self.checkpoint.write(None, ends, streams, resets=resets, moves=moves)
-        own = [(name, one) for name in counts.keys() - {REST} for one in counts[name]]
-        reported = [(name, one.minute_ms, one.received, one.received - one.bad) for name, one in own]
+        own = [(name, count) for name in counts.keys() - {REST} for count in counts[name]]
+        reported = [(name, count.minute_ms, count.received, count.received - count.bad) for name, count in own]
         sender = run_id, int(now.timestamp() * 1000), sequence
         self.auditing.report(encode_reports(self._group, sender, reported))
 
@@ -117,7 +117,7 @@ class CountsTable:
             return ()
         schema = arrow_types(self._rows.no_counts.schema)
         files = DataFiles(self._log.place(schema))
-        columns = [pa.array(one, kind) for one, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
+        columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
         files.add(pa.table(columns, schema=schema))
         return tuple(files.close())
 

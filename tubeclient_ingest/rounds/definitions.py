@@ -87,7 +87,7 @@ class Definitions:
     def defines(self, name: StreamId, *, before: bool = True) -> bool:
         """Whether it is known what records of the stream are, and it may have a table; `before` holds as long as
         Manager does not answer."""
-        twins = [one for one in self._known or () if one.lower() == name.lower()]
+        twins = [twin for twin in self._known or () if twin.lower() == name.lower()]
         if not fits(self._settings, name, is_alone=self._manager is not None and len(twins) < 2):
             return False
         if self._table_by.reads_columns:
@@ -100,20 +100,20 @@ class Definitions:
         """Take what events say of a stream's columns, as TableBy has it. Returns whether that defines the stream, or
         gives its table more columns, as it did not before."""
         before, written, was_defined = self._of_events.get(name, {}), self._written.get(name), self.defines(name)
-        events = [EventColumns(*json.loads(one)) for one in texts]
-        if found := merged_columns([before, *(one.types for one in events)]):
+        events = [EventColumns(*json.loads(text)) for text in texts]
+        if found := merged_columns([before, *(event.types for event in events)]):
             self._of_events[name] = found
-        keys = {tuple(one.key) for one in events if one.key is not None}
+        keys = {tuple(event.key) for event in events if event.key is not None}
         if keys != {()} or written is not None or self._keys.get(name):  # else its rows are for the rest
             self._keys.setdefault(name, set()).update(keys)
         if written is None:
             return self.defines(name) and not was_defined
         key = written.key or ()
-        if any(_unordered(one) != _unordered(key) for one in keys):
+        if any(_unordered(other) != _unordered(key) for other in keys):
             return True
         if name in self._widens and self._wider(name, written.types, found, key) != written.types:
             return True
-        if any(changes_values(kind, found.get(one, kind)) for one, kind in written.types.items()):
+        if any(changes_values(kind, found.get(column, kind)) for column, kind in written.types.items()):
             return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
@@ -127,11 +127,11 @@ class Definitions:
         detail = table()
         if detail is None or self._manager is not None:
             return None if detail is None else detail.properties.get(PROPERTY)
-        own = [one for one in detail.columns if one.name not in (LINEAGE, CHANGE)]
+        own = [column for column in detail.columns if column.name not in (LINEAGE, CHANGE)]
         key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
         widens = self._settings.evolve and may_widen(detail)
         fixed = [*detail.partition_by] if widens else None
-        return json.dumps([{one.name: type_in_sql(one.dataType) for one in own}, key, fixed])
+        return json.dumps([{column.name: type_in_sql(column.dataType) for column in own}, key, fixed])
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
@@ -165,29 +165,32 @@ class Definitions:
         if fixed is not None:
             self._widens[name] = tuple(fixed)
             columns = self._wider(name, columns, events, key)
-        for one, kind in columns.items():
-            wanted = events.get(one, kind)
+        for column, kind in columns.items():
+            wanted = events.get(column, kind)
             if no_type(wanted):
-                raise ConfigurationError(f"events have {wanted} in {one}, which no type has as they are. Give a schema")
+                raise ConfigurationError(
+                    f"events have {wanted} in {column}, which no type has as they are. Give a schema"
+                )
             if changes_values(kind, wanted):
                 raise ConfigurationError(
-                    f"events have {wanted} in {one}, which is {kind} in the table: there some values would be others."
-                    f" Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a schema"
+                    f"events have {wanted} in {column}, which is {kind} in the table: there some values would be"
+                    f" others. Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a"
+                    " schema"
                 )
         self._written[name] = EventColumns(columns, key)
-        ddl = ", ".join(f"{quoted(one)} {kind}" for one, kind in columns.items())
+        ddl = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
         return of_stream(self._settings, name, schema=ddl, key=key)
 
     def _wider(
         self, name: StreamId, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]
     ) -> dict[str, str]:
         """A table's columns, of types that also have the values of events where Delta can widen them."""
-        dotted = [one for one in columns if "." in one]  # Delta would take it for a field
+        dotted = [column for column in columns if "." in column]  # Delta would take it for a field
         fixed = _unordered((*key, *self._settings.partition_by, *self._widens[name], *dotted))
-        merged = merged_columns([{one: kind.upper() for one, kind in columns.items()}, events])
+        merged = merged_columns([{column: kind.upper() for column, kind in columns.items()}, events])
         return {
-            one: merged[one] if one.lower() not in fixed and can_widen(kind, merged[one]) else kind
-            for one, kind in columns.items()
+            column: merged[column] if column.lower() not in fixed and can_widen(kind, merged[column]) else kind
+            for column, kind in columns.items()
         }
 
     def _key_of(self, name: StreamId, stored: tuple[str, ...]) -> tuple[str, ...]:

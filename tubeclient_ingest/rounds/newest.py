@@ -76,8 +76,8 @@ def before_all(sequence: str, fields: Sequence[str]) -> str:
     """SQL of a sequence with these fields that says what `sequence` says, but came before all that `later` compares it
     with. So others may write any number into the table."""
     parts = [
-        f"{text_in_sql(one)}, {'CAST(NULL AS BIGINT)' if one == _ROUND else f'{sequence}.{quoted(one)}'}"
-        for one in fields
+        f"{text_in_sql(field)}, {'CAST(NULL AS BIGINT)' if field == _ROUND else f'{sequence}.{quoted(field)}'}"
+        for field in fields
     ]
     return f"named_struct({', '.join(parts)})"
 
@@ -103,14 +103,14 @@ def in_form(new: str, kind: DataType, there: DataType, old: str | None = None) -
         or kind.simpleString() == there.simpleString()
     ):
         return new
-    own = {one.name.lower(): one for one in kind}
+    own = {field.name.lower(): field for field in kind}
     parts = []
-    for one in there:
-        before = None if old is None else f"{old}.{quoted(one.name)}"
-        value = before or f"CAST(NULL AS {type_in_sql(one.dataType)})"
-        if (found := own.get(one.name.lower())) is not None:
-            value = in_form(f"{new}.{quoted(found.name)}", found.dataType, one.dataType, before)
-        parts.append(f"{text_in_sql(one.name)}, {value}")
+    for field in there:
+        before = None if old is None else f"{old}.{quoted(field.name)}"
+        value = before or f"CAST(NULL AS {type_in_sql(field.dataType)})"
+        if (found := own.get(field.name.lower())) is not None:
+            value = in_form(f"{new}.{quoted(found.name)}", found.dataType, field.dataType, before)
+        parts.append(f"{text_in_sql(field.name)}, {value}")
     return f"IF({new} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
 
@@ -150,7 +150,7 @@ def _sorted(rows: str) -> str:
     are; of those with as many, the one that came last is the first."""
     is_later = later(f"y.{CHANGE}.sequence", f"x.{CHANGE}.sequence")
     ranked = f"transform({rows}, x -> struct(size(filter({rows}, y -> {is_later})) AS rank, x AS row))"
-    a, b = (_came(f"{one}.row.{CHANGE}.sequence") for one in "ab")
+    a, b = (_came(f"{side}.row.{CHANGE}.sequence") for side in "ab")
     order = f"CASE WHEN a.rank <> b.rank THEN a.rank - b.rank WHEN {a} > {b} THEN -1 WHEN {a} < {b} THEN 1 ELSE 0 END"
     return f"IF(size({rows}) < 2, {rows}, transform(array_sort({ranked}, (a, b) -> {order}), one -> one.row))"
 

@@ -238,9 +238,13 @@ class Sink:
         if state.taken_out is not None and state.record is not None and self._detail is not None:
             # By their names and metrics they may have removed rows; the log knows.
             since = -1 if state.record.based_on is None else state.record.based_on
-            doubtful = [one.version for one in commits if one.removes and one.record is None and one.version > since]
+            doubtful = [
+                commit.version
+                for commit in commits
+                if commit.removes and commit.record is None and commit.version > since
+            ]
             removing = self._target.removing(doubtful, self._detail.location) if doubtful else set()
-            commits = [one._replace(removes=one.version in removing) for one in commits]
+            commits = [commit._replace(removes=commit.version in removing) for commit in commits]
             state = state_of(commits, self._consumer_group, self._table_id())
         return state
 

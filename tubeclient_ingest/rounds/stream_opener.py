@@ -81,14 +81,14 @@ class StreamOpener:
         if reached is not None:
             reached = reached._replace(ends=in_others(reached.ends))
         number, ends, since = reached or WITH_REST
-        one = Stream(name, self._ends.others if ends is None else ends, number, max(number, 0), since)
+        stream = Stream(name, self._ends.others if ends is None else ends, number, max(number, 0), since)
         try:
             if number < 0 and name != REST:
-                one.since = self._in_rest(name, reached)
-                one.ends = self._ends.others if (since := in_others(one.since)) is None else since
-            one.number = one.counted
+                stream.since = self._in_rest(name, reached)
+                stream.ends = self._ends.others if (since := in_others(stream.since)) is None else since
+            stream.number = stream.counted
             if not takes(self._settings, name):
-                return one
+                return stream
             writer, place, settings = self.writer(name)
             if create:
                 self._rows.make_schema(name)
@@ -101,7 +101,7 @@ class StreamOpener:
                 place.set_properties({PROPERTY: now})
             advice = COME_AGAIN if self._is_unknown else of_stream(name)
             table = GroupTable(writer, settings, self._masters, advice, by_target(name))
-            one.is_accepted = table.begin(self._chosen_for(name), self._reset)
+            stream.is_accepted = table.begin(self._chosen_for(name), self._reset)
             state = table.state
             if not (table.is_known or self._reset) and table.number > max(number, 0):
                 raise ahead_of_counts(table.where, settings.consumer_group, table.number, max(number, 0))
@@ -109,16 +109,16 @@ class StreamOpener:
             counts_as = table.number if table.is_known else number
             if number >= 0 or counts_as > 0:
                 # A table that is gone, or was put back to before its first rows, is filled from its beginning.
-                since = in_others(one.since) if counts_as == 0 else None
-                one.ends = ends_of(counts_as, state.ends if since is None else since, reached, self._ends.others)
-            one.number, one.table = table.number, table
+                since = in_others(stream.since) if counts_as == 0 else None
+                stream.ends = ends_of(counts_as, state.ends if since is None else since, reached, self._ends.others)
+            stream.number, stream.table = table.number, table
         except FATAL:
             raise
         except Exception as error:
             if self._reset or (self._is_unknown and isinstance(error, UnknownRows)):
                 raise
-            self.leave(one, error)
-        return one
+            self.leave(stream, error)
+        return stream
 
     def _chosen_for(self, name: StreamId) -> str | None:
         """Where the user has the group begin. What a user says of one table that others changed is not said of all; and
@@ -126,38 +126,38 @@ class StreamOpener:
         is_named = not self._settings.streams if name == REST else name in self._settings.streams
         return None if self._chosen == TARGET and (self._is_unknown or not is_named) else self._chosen
 
-    def check_resets(self, one: Stream, reached: Reached | None) -> None:
+    def check_resets(self, stream: Stream, reached: Reached | None) -> None:
         """See where a table's rows end that is not as the counts table knows it, and says that by offsets of before a
         reset or a loss. Leave it behind if that is unknown. UnknownRows for the table for the rest, and if the counts
         table does not know the stream."""
         number = -1 if reached is None else reached.number
-        if one.table is None:
+        if stream.table is None:
             return
-        state, where, group = one.table.state, one.table.where, self._settings.consumer_group
-        is_put_back = one.table.number < number or state.undone is not None
-        if one.table.number == number and not is_put_back:  # the counts table says where its rows end
+        state, where, group = stream.table.state, stream.table.where, self._settings.consumer_group
+        is_put_back = stream.table.number < number or state.undone is not None
+        if stream.table.number == number and not is_put_back:  # the counts table says where its rows end
             return
         if not (stale := state.stale(self._ends.resets)):
             return
         own = {} if state.record is None else state.record.resets
-        found = missed(one.ends, own, self._ends.resets, self._ends.moves)
+        found = missed(stream.ends, own, self._ends.resets, self._ends.moves)
         if not (found.unknown or (is_put_back and found.reset)):
-            one.ends, one.is_accepted = found.ends, True
+            stream.ends, stream.is_accepted = found.ends, True
             return
-        others = one.since if number < 0 and one.since is not None else self._ends.others
-        one.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
+        others = stream.since if number < 0 and stream.since is not None else self._ends.others
+        stream.ends = ends_of(max(number, 0), others, reached, others).without_topics(self._reset)
         if self._is_unknown or reached is None:
             raise rows_come_again(where, group)
-        if self._chosen_for(one.name) == TARGET:
-            one.is_accepted = True
+        if self._chosen_for(stream.name) == TARGET:
+            stream.is_accepted = True
             return
-        one.number = one.counted
-        advice = of_put_back(one.name) if is_put_back else f"{of_stream(one.name)}. {REMOVE}"
+        stream.number = stream.counted
+        advice = of_put_back(stream.name) if is_put_back else f"{of_stream(stream.name)}. {REMOVE}"
         error = of_before_resets(where, group, stale, advice)
-        if one.name == REST:
+        if stream.name == REST:
             raise error
-        one.table = None  # it must not say anything before the user does
-        self.leave(one, error)
+        stream.table = None  # it must not say anything before the user does
+        self.leave(stream, error)
 
     def _in_rest(self, name: str, reached: Reached | None) -> Offsets | None:
         """Where the rows of a stream end that went to the table for the rest, as nobody defined it; None: none did."""
@@ -176,7 +176,7 @@ class StreamOpener:
             return highest([ends, record.ends])  # a run died before it wrote the counts
         return ends if reached == WITH_REST else None
 
-    def leave(self, one: Stream, error: Exception) -> None:
+    def leave(self, stream: Stream, error: Exception) -> None:
         """Write no more of a stream in this run, and tell of it."""
-        one.left = error_text(failure_of(error) if isinstance(error, spark_errors()) else error)
-        self._on_event(LeftBehind(one.name, one.left))
+        stream.left = error_text(failure_of(error) if isinstance(error, spark_errors()) else error)
+        self._on_event(LeftBehind(stream.name, stream.left))

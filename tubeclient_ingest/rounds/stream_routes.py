@@ -45,8 +45,8 @@ class StreamRoutes:
     def begin(self, reached: Mapping[StreamId, Reached]) -> None:
         """A run begins, and all tables say this of the streams."""
         # One that had a table, or lacks rows that the rest has not either, stays behind.
-        others = (one for one, known in reached.items() if one != REST and known == WITH_REST)
-        self.undefined = {one for one in others if not self._definitions.defines(one, before=False)}
+        others = (name for name, known in reached.items() if name != REST and known == WITH_REST)
+        self.undefined = {name for name in others if not self._definitions.defines(name, before=False)}
 
     def known(self, name: StreamId) -> StreamId:
         """The name, or `REST` for a stream that is not defined."""
@@ -60,10 +60,10 @@ class StreamRoutes:
             self._announced.add(stream)
             self._on_event(ToRest(None if stream == REST else stream))
 
-    def in_rest(self, one: Stream) -> dict[str, Reached]:
+    def in_rest(self, stream: Stream) -> dict[str, Reached]:
         """What the commits of a table say of streams: that for the rest of those whose rows it has, with `since` as the
         counts table says it."""
-        if one.name != REST:
+        if stream.name != REST:
             return {}
         left: dict[str, Reached] = {
             each.name: WITH_REST._replace(since=each.since) for each in self._streams.values() if each.since is not None
@@ -77,18 +77,18 @@ class StreamRoutes:
             return self._table_by
         rest, whole = self._streams[REST], everything(start, end)
         read = dict.fromkeys(self.undefined, taken(rest.ends, start, end))
-        for one in self._streams.values():
-            if one.takes_part:
-                read[one.name] = {key for key in taken(one.ends, start, end) if not one.is_in_rest(key, start)}
+        for stream in self._streams.values():
+            if stream.takes_part:
+                read[stream.name] = {key for key in taken(stream.ends, start, end) if not stream.is_in_rest(key, start)}
         passed = {name: frozenset(map(str, whole - some)) for name, some in read.items()}
         return replace(self._table_by, passed={name: some for name, some in passed.items() if some})
 
     def routing(self, start: Offsets, end: Offsets) -> Routing:
         """What tasks have to know of all tables in a round."""
         older: dict[str, frozenset[str]] = {
-            one.name: frozenset(str(key) for key in start if one.is_in_rest(key, start))
-            for one in self._streams.values()
-            if one.since is not None
+            stream.name: frozenset(str(key) for key in start if stream.is_in_rest(key, start))
+            for stream in self._streams.values()
+            if stream.since is not None
         }
         return Routing(self.table_by(start, end), REST, frozenset(self.undefined), older)
 
@@ -102,9 +102,9 @@ class StreamRoutes:
         stream and minute, and by partition if that is asked for."""
         others = taken(self._ends.others, start, end)
         parts = {
-            name: taken(one.ends, start, end)
-            for name, one in self._streams.items()
-            if one.takes_part and one.ends is not self._ends.others
+            name: taken(opened.ends, start, end)
+            for name, opened in self._streams.items()
+            if opened.takes_part and opened.ends is not self._ends.others
         }
         found: dict[StreamId, dict[int | None, int]] = {}
         by_partition = any(some != everything(start, end) for some in (others, *parts.values()))
@@ -119,7 +119,7 @@ class StreamRoutes:
         return found
 
 
-def partitions_of(one: Stream, start: Offsets, end: Offsets) -> frozenset[str] | None:
+def partitions_of(stream: Stream, start: Offsets, end: Offsets) -> frozenset[str] | None:
     """The partitions of a round that a stream's table takes; None: all."""
-    parts = taken(one.ends, start, end)
+    parts = taken(stream.ends, start, end)
     return None if parts == everything(start, end) else frozenset(map(str, parts))

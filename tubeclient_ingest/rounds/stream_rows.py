@@ -47,7 +47,7 @@ class StreamRows:
 
     def make_schema(self, name: StreamId) -> None:
         """Make the catalog's schema for the table, if what streams are called says which that is."""
-        schema, pattern = (schema_in_sql(one) for one in (target_of(self._settings, name), self._settings.target))
+        schema, pattern = (schema_in_sql(target) for target in (target_of(self._settings, name), self._settings.target))
         if self._settings.table_format != DELTA:
             return  # whoever makes the table makes its namespace
         if schema not in self._schemas and schema != pattern and schema is not None:

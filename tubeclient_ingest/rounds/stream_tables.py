@@ -84,7 +84,7 @@ class StreamTables:
     @property
     def why_spark(self) -> str:
         """Why Spark writes the rounds; empty if tasks do. One table that needs Spark is enough."""
-        found = ((one.name, one.table.why_spark) for one in self._streams.values() if one.table is not None)
+        found = ((stream.name, stream.table.why_spark) for stream in self._streams.values() if stream.table is not None)
         return next((f"{name}: {why}" for name, why in found if why), "")
 
     # At a run's beginning
@@ -120,19 +120,19 @@ class StreamTables:
         self._streams[REST] = rest = opened(REST)
         in_rest = _streams_of(None if rest.table is None else rest.table.state.record)
         if record is None:
-            reached = {name: one._replace(since=in_rest.get(name, one).since) for name, one in reached.items()}
+            reached = {name: own._replace(since=in_rest.get(name, own).since) for name, own in reached.items()}
         reached = {**dict.fromkeys(in_rest, WITH_REST), **reached}
         self._routes.begin(reached)
         others = sorted({*reached, *counted} - self._routes.undefined - {REST})
-        self._streams.update((one.name, one) for one in self._at_once(opened, others))
-        tables = [one.table.state for one in self._streams.values() if one.table is not None]
-        self.ends.resets = most(one.resets for one in (self.checkpoint.state, *tables))
+        self._streams.update((stream.name, stream) for stream in self._at_once(opened, others))
+        tables = [stream.table.state for stream in self._streams.values() if stream.table is not None]
+        self.ends.resets = most(state.resets for state in (self.checkpoint.state, *tables))
         self.ends.moves = () if record is None else record.moves
-        for one in self._streams.values():
-            self._opener.check_resets(one, reached.get(one.name))
-            if one.takes_part and one.ends is not known and (lost := expired(one.ends)) is not None:
-                self._opener.leave(one, lost)
-        waiting = [name for name, one in self._streams.items() if one.left and name in self._definitions.waiting]
+        for stream in self._streams.values():
+            self._opener.check_resets(stream, reached.get(stream.name))
+            if stream.takes_part and stream.ends is not known and (lost := expired(stream.ends)) is not None:
+                self._opener.leave(stream, lost)
+        waiting = [name for name, stream in self._streams.items() if stream.left and name in self._definitions.waiting]
         # Events of before say what the columns of a table are that is gone.
         first = (ends_of(0, Offsets({}), reached.get(StreamId(name)), known) for name in waiting)
         return lowest([*self.ends.levels(), *(ends for ends in first if expired(ends) is None)])
@@ -140,27 +140,29 @@ class StreamTables:
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends, self._reset)
-        for one in () if self._reset else streams:  # a reset is nowhere before the counts table has it
+        for stream in () if self._reset else streams:  # a reset is nowhere before the counts table has it
             # Who finds rows of others later in a table that is new by now sees that the group began before them. Its
             # number is above the former table's before the counts table has it.
-            if one.name != REST and one.takes_part and one.table is not None and one.table.is_new:
-                one.table.write(None, one.ends, resets=self.ends.resets)
-                one.number = one.table.number
+            if stream.name != REST and stream.takes_part and stream.table is not None and stream.table.is_new:
+                stream.table.write(None, stream.ends, resets=self.ends.resets)
+                stream.number = stream.table.number
         reached = _streams_of(state.record)
-        left_the_rest = any(one.since is not None and reached.get(one.name, WITH_REST) == WITH_REST for one in streams)
+        left_the_rest = any(
+            stream.since is not None and reached.get(stream.name, WITH_REST) == WITH_REST for stream in streams
+        )
         # A table that was put back has fewer commits.
-        is_new = any(one.uncounted or one.number < one.counted for one in streams) or left_the_rest
+        is_new = any(stream.uncounted or stream.number < stream.counted for stream in streams) or left_the_rest
         is_new = is_new or state.record is None or is_accepted or self.checkpoint.is_old
         if is_new or self.ends.others.to_dict() != state.ends.to_dict():
             self._commit()
-        for one in streams:
+        for stream in streams:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
-            says_it = one.is_accepted or one.name == REST or (self._reset and one.takes_part)
-            if one.table is not None and (says_it or one.table.is_old):
-                resets = self.ends.resets if one.takes_part else {}
-                one.table.write(None, one.ends, self._routes.in_rest(one), resets=resets)
-                one.number, one.is_accepted = one.table.number, False
+            says_it = stream.is_accepted or stream.name == REST or (self._reset and stream.takes_part)
+            if stream.table is not None and (says_it or stream.table.is_old):
+                resets = self.ends.resets if stream.takes_part else {}
+                stream.table.write(None, stream.ends, self._routes.in_rest(stream), resets=resets)
+                stream.number, stream.is_accepted = stream.table.number, False
         self._count_numbers()
 
     # A round
@@ -180,10 +182,10 @@ class StreamTables:
                 return None
             mine = [self._streams[name] for name in sorted(counts) if self._streams[name].takes_part]
 
-            def write(one: Stream) -> Counted | Exception:
-                return self._write_one(one, frame, counts[one.name], start, end)
+            def write(stream: Stream) -> Counted | Exception:
+                return self._write_one(stream, frame, counts[stream.name], start, end)
 
-            done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
+            done = dict(zip((stream.name for stream in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
 
     def _write_files(self, read: RoundRead, start: Offsets, end: Offsets) -> Written | None:
@@ -192,9 +194,9 @@ class StreamTables:
         def staged(names: Collection[StreamId]) -> dict[StreamId, Staged]:
             routes: dict[str, Route] = {name: self._route(self._streams[name], start, end) for name in sorted(names)}
             routing = self._routes.routing(start, end)
-            return {StreamId(name): one for name, one in read.staged(routing, routes).items()}
+            return {StreamId(name): written for name, written in read.staged(routing, routes).items()}
 
-        before = {one.name for one in self._streams.values() if one.takes_part}
+        before = {stream.name for stream in self._streams.values() if stream.takes_part}
         found = staged(before)
         self._learn(columns_by_stream(found.values()))
         if unrouted := found.keys() - self._streams.keys():
@@ -206,17 +208,21 @@ class StreamTables:
                 return None
             again = {name for name in new if self._streams[name].takes_part}
             again |= {REST} & before if new != unrouted else set()
-            found |= {name: one for name, one in staged(again).items() if name in again}
+            found |= {name: written for name, written in staged(again).items() if name in again}
         self._routes.announce(found[REST].streams if REST in found else ())
-        mine = [one for one in self._streams.values() if one.takes_part and one.name in found and found[one.name].total]
-        counts = {one.name: {minute: n for minute, (n, _) in found[one.name].minutes.items()} for one in mine}
+        mine = [
+            stream
+            for stream in self._streams.values()
+            if stream.takes_part and stream.name in found and found[stream.name].total
+        ]
+        counts = {stream.name: {minute: n for minute, (n, _) in found[stream.name].minutes.items()} for stream in mine}
         routing = self._routes.routing(start, end)
 
-        def write(one: Stream) -> Counted | Exception:
-            part = TablePart(read, routing, one.name, found[one.name], partitions_of(one, start, end))
-            return self._commit_one(one, part, counts[one.name], start, end)
+        def write(stream: Stream) -> Counted | Exception:
+            part = TablePart(read, routing, stream.name, found[stream.name], partitions_of(stream, start, end))
+            return self._commit_one(stream, part, counts[stream.name], start, end)
 
-        done = dict(zip((one.name for one in mine), self._at_once(write, mine), strict=True))
+        done = dict(zip((stream.name for stream in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
 
     def _learn(self, columns: Mapping[str, Collection[str]]) -> None:
@@ -229,34 +235,38 @@ class StreamTables:
         if not self.ends.go_back(ends):
             return False
         self._commit()
-        for one in self._streams.values():
-            if one.table is not None and one.takes_part:
-                one.table.write(None, one.ends, self._routes.in_rest(one), resets=self.ends.resets)
-                one.number = one.table.number
+        for stream in self._streams.values():
+            if stream.table is not None and stream.takes_part:
+                stream.table.write(None, stream.ends, self._routes.in_rest(stream), resets=self.ends.resets)
+                stream.number = stream.table.number
         self._count_numbers()
         return True
 
     def _count_numbers(self) -> None:
         """Say in the counts table which commits the streams' tables have by now, so that it is of use to one that
         forgets its history."""
-        if any(one.number > one.counted for one in self._streams.values() if one.name != REST and one.takes_part):
+        if any(
+            stream.number > stream.counted
+            for stream in self._streams.values()
+            if stream.name != REST and stream.takes_part
+        ):
             self._commit()
 
-    def _route(self, one: Stream, start: Offsets, end: Offsets) -> Route:
-        assert one.table is not None
-        return one.table.route(partitions_of(one, start, end))
+    def _route(self, stream: Stream, start: Offsets, end: Offsets) -> Route:
+        assert stream.table is not None
+        return stream.table.route(partitions_of(stream, start, end))
 
     def _open_new(self, names: Collection[StreamId], start: Offsets) -> bool:
         """Open the tables of streams that came the first time. False: the round has to be planned again."""
         new = self._at_once(lambda name: self._opener.opened(name, None), sorted(names))
-        self._streams.update((one.name, one) for one in new)
-        for one in new:
-            self._opener.check_resets(one, None)
+        self._streams.update((stream.name, stream) for stream in new)
+        for stream in new:
+            self._opener.check_resets(stream, None)
         if new:
             # Before its first rows: whoever has no definition of the stream is to know that it has a table.
             self._commit()
         # A run that died has made its table, and the counts table did not know it.
-        others = [one.ends for one in new if one.takes_part and one.ends != self.ends.others]
+        others = [stream.ends for stream in new if stream.takes_part and stream.ends != self.ends.others]
         if any(ends.get(key, 0) < at for ends in others for key, at in start.items()):
             raise TableChanged
         return not others
@@ -281,55 +291,60 @@ class StreamTables:
         return self._completed(start, end, good, bad, same)
 
     def _write_one(
-        self, one: Stream, frame: DataFrame, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+        self, stream: Stream, frame: DataFrame, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
     ) -> Counted | Exception:
         """Write a stream's part of a round."""
-        assert one.table is not None
-        parts = taken(one.ends, start, end)
-        names = {REST, *self._routes.undefined} if one.name == REST else {one.name}
+        assert stream.table is not None
+        parts = taken(stream.ends, start, end)
+        names = {REST, *self._routes.undefined} if stream.name == REST else {stream.name}
         rows = self._rows.part(frame, names, None if parts == everything(start, end) else parts)
-        if one.name == REST:
+        if stream.name == REST:
             for other in self._streams.values():
                 if older := {key for key in parts if other.is_in_rest(key, start)}:
                     rows = rows.union(self._rows.part(frame, {other.name}, older))
-        return self._commit_one(one, rows, minutes, start, end)
+        return self._commit_one(stream, rows, minutes, start, end)
 
     def _commit_one(
-        self, one: Stream, rows: DataFrame | TablePart, minutes: Mapping[int | None, int], start: Offsets, end: Offsets
+        self,
+        stream: Stream,
+        rows: DataFrame | TablePart,
+        minutes: Mapping[int | None, int],
+        start: Offsets,
+        end: Offsets,
     ) -> Counted | Exception:
-        assert one.table is not None
+        assert stream.table is not None
         try:
             self.checkpoint.check()  # a run that stood still meanwhile may know fewer streams than the one that goes on
-            one.table.check()
-            before = {count.minute_ms: count for count in one.uncounted}
+            stream.table.check()
+            before = {count.minute_ms: count for count in stream.uncounted}
             more = [Count(*each) for each in minutes.items()]
             counts = tuple({**before, **{count.minute_ms: count.added(before) for count in more}}.values())
-            ends, resets = after(one.ends, start, end), self.ends.resets
-            return one.table.write(rows, ends, self._routes.in_rest(one), counts, resets)
+            ends, resets = after(stream.ends, start, end), self.ends.resets
+            return stream.table.write(rows, ends, self._routes.in_rest(stream), counts, resets)
         except Exception as error:
             return error
 
     def _completed(self, start: Offsets, end: Offsets, rows: int = 0, bad: int = 0, others: int = 0) -> Written:
         """Say in the counts table that the round is written."""
         self.ends.complete(start, end)
-        for one in self._streams.values():
-            if one.table is not None and one.takes_part:
-                one.number = one.table.number
+        for stream in self._streams.values():
+            if stream.table is not None and stream.takes_part:
+                stream.number = stream.table.number
         self._commit()
         return Written(self.checkpoint.state.sequence, rows, bad, others)
 
     def _commit(self) -> None:
-        counts = {name: one.uncounted for name, one in self._streams.items()}
-        streams = {name: one.reached(self.ends.others) for name, one in self._streams.items()}
+        counts = {name: stream.uncounted for name, stream in self._streams.items()}
+        streams = {name: stream.reached(self.ends.others) for name, stream in self._streams.items()}
         streams |= dict.fromkeys(self._routes.undefined, WITH_REST)
         self._counts.commit(counts, self.ends.others, streams, self.ends.resets, self.ends.moves)
-        for one in self._streams.values():
-            one.counted = one.number
+        for stream in self._streams.values():
+            stream.counted = stream.number
 
     def writers(self) -> Iterator[Writer]:
         self.open(create=False)
         streams = _streams_of(self.checkpoint.read_state().record)
-        for name in sorted(one for one, reached in streams.items() if reached.number > 0):
+        for name in sorted(name for name, reached in streams.items() if reached.number > 0):
             writer, _, _ = self._opener.writer(name)
             writer.open(create=False, writes=False)
             yield writer
@@ -337,7 +352,7 @@ class StreamTables:
     def end(self) -> None:
         """StreamsLeftBehind, if any stream is."""
         self._counts.auditing.report((), at_once=True)
-        left = [f"{one.name}: {one.left}" for one in self._streams.values() if one.left is not None]
+        left = [f"{stream.name}: {stream.left}" for stream in self._streams.values() if stream.left is not None]
         if left:
             raise StreamsLeftBehind(
                 f"{counted(len(left), 'stream')} stayed behind, and all others are written: {'; '.join(left)}. Mend"
@@ -348,10 +363,10 @@ class StreamTables:
         """What `work` makes of each, several at a time."""
         # A MERGE needs settings of its session, which on servers of Spark Connect before 4.1 all writers share.
         if len(given) < 2 or self._settings.key:
-            return [work(one) for one in given]
+            return [work(each) for each in given]
         with ThreadPoolExecutor(_AT_ONCE, "ingest") as pool:
             return list(pool.map(work, given))
 
 
 def _streams_of(record: SinkRecord | None) -> dict[StreamId, Reached]:
-    return {} if record is None else {StreamId(name): one for name, one in record.streams.items()}
+    return {} if record is None else {StreamId(name): reached for name, reached in record.streams.items()}

@@ -102,14 +102,14 @@ class Upserts:
         Returns the property `DELETES`. Raises ConfigurationError."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-        own_keys = [one for one in target.columns if one.name.lower() in map(str.lower, self._keys)]
-        if padded := [one.name for one in own_keys if one.metadata.get(LENGTH_OF_TEXT, "").startswith("char")]:
+        own_keys = [column for column in target.columns if column.name.lower() in map(str.lower, self._keys)]
+        if padded := [column.name for column in own_keys if column.metadata.get(LENGTH_OF_TEXT, "").startswith("char")]:
             raise ConfigurationError(
                 f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta fills such texts up with blanks,"
                 " and merges no rows by them. Name another key, or a target where it is STRING or VARCHAR"
             )
         names = {*map(str.lower, columns.names)}
-        if strict := next(_strict(one for one in target.columns if one.name.lower() in names), None):
+        if strict := next(_strict(column for column in target.columns if column.name.lower() in names), None):
             raise ConfigurationError(
                 f"{strict} of {self._target.where} is NOT NULL within a column, and Spark merges no rows into that. Let"
                 f" it be null: ALTER TABLE {self._target.where} ALTER COLUMN {strict} DROP NOT NULL"
@@ -235,8 +235,8 @@ class Upserts:
 
     def _merge(self, rows: DataFrame, record: SinkRecord, *, has_absent: bool) -> None:
         table = self._spark.table(self._target.sql).schema
-        there_names = {one.lower() for one in table.names}
-        if lost := [one for one in self._keys if one.lower() not in there_names]:  # no row would be found by it
+        there_names = {name.lower() for name in table.names}
+        if lost := [key for key in self._keys if key.lower() not in there_names]:  # no row would be found by it
             raise ConfigurationError(
                 f"{self._target.where} lacks the column {lost[0]}, which names its rows. Restore the table, or give"
                 " another target"
@@ -246,15 +246,15 @@ class Upserts:
         if lacking(table, rows.schema):
             self._target.append(self._spark.createDataFrame([], rows.schema), evolve=True)
             table = self._spark.table(self._target.sql).schema
-        there = {one.name.lower(): one.dataType for one in table}
+        there = {column.name.lower(): column.dataType for column in table}
         changed, inserted = [], []
-        for one in rows.schema:
-            name, form = f"s.{quoted(one.name)}", there[one.name.lower()]
-            inserted.append(changes.in_form(name, one.dataType, form))
+        for column in rows.schema:
+            name, form = f"s.{quoted(column.name)}", there[column.name.lower()]
+            inserted.append(changes.in_form(name, column.dataType, form))
             # Where a row comes from is of one message.
-            old = None if one.name == LINEAGE else f"t.{quoted(one.name)}"
-            value = changes.in_form(name, one.dataType, form, old)
-            changed.append(self._after_update(one.name, value) if has_absent else value)
+            old = None if column.name == LINEAGE else f"t.{quoted(column.name)}"
+            value = changes.in_form(name, column.dataType, form, old)
+            changed.append(self._after_update(column.name, value) if has_absent else value)
         names = [*map(quoted, rows.columns)]
         update = ", ".join(f"t.{name} = {value}" for name, value in zip(names, changed, strict=True))
         if RESCUED in there and RESCUED not in rows.columns:  # it is of the record that was the newest
@@ -296,7 +296,7 @@ class Upserts:
         if name != CHANGE:
             return changes.value_after_update(name, value, f"t.{quoted(name)}")
         # What the table never knew it does not know now either.
-        new, old = (f"{one}.{CHANGE}.absent" for one in "st")
+        new, old = (f"{alias}.{CHANGE}.absent" for alias in "st")
         unknown = f"IF(arrays_overlap({new}, {old}), array_intersect({new}, {old}), NULL)"
         change = f"named_struct('operation', s.{CHANGE}.operation, 'absent', {unknown}, 'sequence', s.{_SEQUENCE})"
         return f"IF(s.{CHANGE}.operation = 'update', {change}, s.{CHANGE})"
@@ -306,9 +306,9 @@ def _strict(fields: Iterable[StructField], path: str = "") -> Iterator[str]:
     """The fields within columns that are NOT NULL."""
     from pyspark.sql.types import StructType
 
-    for one in fields:
-        name = f"{path}{quoted(one.name)}"
-        if path and not one.nullable:
+    for field in fields:
+        name = f"{path}{quoted(field.name)}"
+        if path and not field.nullable:
             yield name
-        if isinstance(one.dataType, StructType):
-            yield from _strict(one.dataType, f"{name}.")
+        if isinstance(field.dataType, StructType):
+            yield from _strict(field.dataType, f"{name}.")

@@ -148,7 +148,9 @@ class Writer:
         from pyspark.sql.types import StructType
 
         has_reason = self.settings.bad_records is None
-        source = StructType([one for one in spark_schema(self.options) if has_reason or one.name != BAD_REASON])
+        source = StructType(
+            [column for column in spark_schema(self.options) if has_reason or column.name != BAD_REASON]
+        )
         self._columns = columns = self._target.stored(columns_of(self.record_format, source, self._spark))
         text_of_key = ",".join(self.record_format.keys)
         self.sink.use(self._target)  # a name may be another table's by now
@@ -181,7 +183,7 @@ class Writer:
             known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
             if writes:
                 there = detail.properties
-                other = {one: text for one, text in known.items() if there.get(one, "").lower() != text.lower()}
+                other = {name: text for name, text in known.items() if there.get(name, "").lower() != text.lower()}
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
         if self.bad_records is not None:
@@ -212,7 +214,7 @@ class Writer:
         if self._files is not None:
             names = set(columns.names)
             self._place = self._files.place(
-                arrow_types(StructType([one for one in detail.columns if one.name in names]))
+                arrow_types(StructType([column for column in detail.columns if column.name in names]))
             )
         if self.why_spark and (how.writer == TASKS or how.table_format == ICEBERG):
             setting = f"writer is {TASKS}" if how.writer == TASKS else f"table-format is {ICEBERG}"
@@ -249,7 +251,7 @@ class Writer:
 
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self.bad_records, self._upserts)
-        return max((one.last_number(target) for one in others if one is not None), default=0)
+        return max((table.last_number(target) for table in others if table is not None), default=0)
 
     def _former_elsewhere(self, target: TableDetail) -> Mapping[str, int]:
         return self.bad_records.former(target) if self.bad_records is not None else {}
@@ -265,10 +267,10 @@ class Writer:
         if self.bad_records is None:
             return
         now, rows, there = self.unsettled(state)
-        if there == rows and all(one.number > now.sequence - _UNSETTLED_COMMITS for one in rows):
+        if there == rows and all(attempt.number > now.sequence - _UNSETTLED_COMMITS for attempt in rows):
             return
         try:
-            self.bad_records.settle({one for one in there if one.number <= now.sequence}, self.detail)
+            self.bad_records.settle({attempt for attempt in there if attempt.number <= now.sequence}, self.detail)
             self.bad_records.remove(rows - there)
         except spark_errors() as error:
             if not is_conflict(error):  # others write there: a later time will do
@@ -278,9 +280,11 @@ class Writer:
         """Look which bad records are not settled. `state` is what the target says."""
         assert self.bad_records is not None
         rows = self.bad_records.unsettled(state.table_ids)
-        now = self.sink.read_state(min(one.number for one in rows)) if rows else state
+        now = self.sink.read_state(min(attempt.number for attempt in rows)) if rows else state
         # What the history no longer has is there.
-        return Unsettled(now, rows, {one for one in rows if now.run_of.get(one.number, one.run_id) == one.run_id})
+        return Unsettled(
+            now, rows, {attempt for attempt in rows if now.run_of.get(attempt.number, attempt.run_id) == attempt.run_id}
+        )
 
     def write(
         self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
@@ -368,7 +372,7 @@ class Writer:
                 " max-bad-records, and start again"
             )
         bad = counted.bad_by_minute
-        counts = tuple(one._replace(bad=one.bad + bad.get(one.minute_ms, 0)) for one in record.counts)
+        counts = tuple(minute._replace(bad=minute.bad + bad.get(minute.minute_ms, 0)) for minute in record.counts)
         return replace(record, bad=counted.bad, counts=counts)
 
     def _write_files(self, part: TablePart, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
@@ -383,7 +387,7 @@ class Writer:
         record = self._with_bad(counted, record)
         if staged.rows and self._is_first:
             self._is_first = False
-            self._warn_of(without_values(one.stats for one in staged.files), staged.rows)
+            self._warn_of(without_values(file.stats for file in staged.files), staged.rows)
         if staged.bad and table is not None:
             table.add_files(staged.bad_files)
         return self.sink.append(None, record, state, partial(files.commit, staged.files)), counted
