@@ -242,7 +242,7 @@ class Ingest:
             OffsetsTableError: As in `run`.
         """
         with explained(), Engine.on(self._spark, self.settings) as engine:
-            done = [retry(one, reason, dry_run=dry_run) for one in self._writers_of_bad_records(engine)]
+            done = [retry(writer, reason, dry_run=dry_run) for writer in self._writers_of_bad_records(engine)]
         return Retried(*map(sum, zip(*done, strict=True))) if done else Retried(0, 0)
 
     def bad_records(self) -> DataFrame:
@@ -254,7 +254,7 @@ class Ingest:
             OffsetsTableError: As in `run`.
         """
         with explained():
-            frames = [bad_records(one) for one in self._writers_of_bad_records(Engine(self._spark))]
+            frames = [bad_records(writer) for writer in self._writers_of_bad_records(Engine(self._spark))]
         if not frames:
             raise ConfigurationError("no stream has come yet")
         return reduce(lambda some, others: some.unionByName(others), frames)
@@ -309,9 +309,9 @@ class Ingest:
         title = f"ingest {self.settings.consumer_group}: {self._status}"
         columns = ("time", "rows", "bad", "rows/s", "messages behind")
         rows = []
-        if (one := self._last) is not None:
-            behind = _behind(one.rows_behind)
-            rows.append((one.time, f"{one.rows:,}", f"{one.bad_rows:,}", f"{one.rows_per_second:,.0f}", behind))
+        if (last := self._last) is not None:
+            behind = _behind(last.rows_behind)
+            rows.append((last.time, f"{last.rows:,}", f"{last.bad_rows:,}", f"{last.rows_per_second:,.0f}", behind))
         return html_table(title, columns, rows, count=len(rows))
 
 
@@ -319,7 +319,10 @@ class Ingest:
 *_own, _ = inspect.signature(Ingest).parameters.values()
 Ingest.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     _own
-    + [inspect.Parameter(one.name, _own[-1].kind, default=None, annotation=one.type) for one in fields(IngestSettings)]
+    + [
+        inspect.Parameter(field.name, _own[-1].kind, default=None, annotation=field.type)
+        for field in fields(IngestSettings)
+    ]
 )
 
 

@@ -119,8 +119,10 @@ class Lineage:
     def _shown(self, error: BaseException) -> str:
         """An error in one line, without secrets."""
         how = self._settings
-        secret = [one for one in OPTIONS if one.secret]
-        own = {name: text for name, text in how.source_options.items() if any(one.matches(name) for one in secret)}
+        secret = [option for option in OPTIONS if option.secret]
+        own = {
+            name: text for name, text in how.source_options.items() if any(option.matches(name) for option in secret)
+        }
         text = error_text(error) or type(error).__name__
         return printable(scrub(text, {**own, **how.storage_options, **how.manager_options}))
 

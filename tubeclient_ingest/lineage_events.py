@@ -65,11 +65,11 @@ class RunLineage:
             if last != (first := start.get(key, last)):
                 self._ranges[key] = min(first, self._ranges.get(key, (first, 0))[0]), last
 
-    def wrote(self, one: Wrote) -> None:
+    def wrote(self, commit: Wrote) -> None:
         """A commit of a table; of several tables also at once."""
-        if (before := self._written.get(one.name)) is not None:
-            one = one._replace(rows=one.rows + before.rows, bad=one.bad + before.bad)
-        self._written[one.name] = one
+        if (before := self._written.get(commit.name)) is not None:
+            commit = commit._replace(rows=commit.rows + before.rows, bad=commit.bad + before.bad)
+        self._written[commit.name] = commit
 
     def event(self, state: str, at: datetime, error: str | None = None) -> RunEvent:
         """What is known by now; `error` is why the run ended."""
@@ -97,10 +97,10 @@ class RunLineage:
 
     def _tables(self) -> Iterator[OutputDataset]:
         written = [*self._written.values()]
-        for one in written:
-            yield self._table(one.name, one.table, one.rows, one.version)
+        for commit in written:
+            yield self._table(commit.name, commit.table, commit.rows, commit.version)
         last = written[-1].bad_table if written else None
-        if last is not None and (bad := sum(one.bad for one in written)):  # its version is many jobs'
+        if last is not None and (bad := sum(commit.bad for commit in written)):  # its version is many jobs'
             yield self._table(self._settings.bad_records or "", last, bad)
 
     def _table(self, name: str, table: TableDetail, rows: int, version: int | None = None) -> OutputDataset:
@@ -134,9 +134,9 @@ def catalog_namespace(conf: Callable[[str], str | None]) -> str | None:
 
 def _fields(columns: StructType) -> list[schemas.SchemaDatasetFacetFields]:
     found = []
-    for at, one in enumerate(columns, 1):
-        inner: Any = one.dataType
+    for at, column in enumerate(columns, 1):
+        inner: Any = column.dataType
         is_struct = inner.typeName() == "struct"
         kind, parts = ("struct", _fields(inner)) if is_struct else (inner.simpleString(), [])
-        found.append(schemas.SchemaDatasetFacetFields(one.name, kind, ordinal_position=at, fields=parts))
+        found.append(schemas.SchemaDatasetFacetFields(column.name, kind, ordinal_position=at, fields=parts))
     return found

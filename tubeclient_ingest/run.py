@@ -254,7 +254,7 @@ class Run:
                 continue
             planner.complete(end)
             self._on_event(Ranges(start, end))
-            planned = sum((one.end - one.start) // INDEX_ENTRY_BYTES for task in tasks for one in task.ranges)
+            planned = sum((part.end - part.start) // INDEX_ENTRY_BYTES for task in tasks for part in task.ranges)
             behind = planner.reported_latest()
             self._complete(
                 written,
@@ -319,7 +319,7 @@ class Engine:
             table = table_at(self.spark, settings, settings.target, self._upkeep.due)
             return OneTable(self.writer(settings, options, table), settings, masters)
         rows = StreamRows(self.spark, settings, self._upkeep.due)
-        return StreamTables(rows, settings, masters, lambda one, table: self.writer(one, options, table), on_event)
+        return StreamTables(rows, settings, masters, lambda own, table: self.writer(own, options, table), on_event)
 
     def writer(self, settings: IngestSettings, options: SourceOptions, table: JobTable) -> Writer:
         place, bad = settings.bad_records, None
