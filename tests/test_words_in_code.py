@@ -55,6 +55,17 @@ def test_no_name_has_a_retired_word() -> None:
     assert not found
 
 
+def test_no_name_is_one() -> None:
+    """It says nothing of the thing."""
+    found = {
+        str(path.relative_to(ROOT))
+        for package in PRODUCT
+        for path in (ROOT / package).rglob("*.py")
+        if "one" in set(defined(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert not found
+
+
 def test_no_two_classes_have_one_name() -> None:
     """But for the embedded server, which has its own words for what its clients have too."""
     where: dict[str, list[str]] = {}

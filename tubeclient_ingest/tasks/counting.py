@@ -56,11 +56,13 @@ def count(parsed: DataFrame, *, by_minute: bool = False) -> Counted:
     reason = F.col(BAD_REASON)
     example = F.when(reason.isNotNull(), F.concat(place_of(parsed), F.lit(": "), reason))
     grouped = parsed.groupBy(*[minute_of(parsed)] * by_minute)
-    rows = grouped.agg(F.count("*").alias("total"), F.count(reason).alias("bad"), F.min(example).alias("one")).collect()
+    rows = grouped.agg(
+        F.count("*").alias("total"), F.count(reason).alias("bad"), F.min(example).alias("example")
+    ).collect()
     return Counted(
         sum(row.total for row in rows),
         sum(row.bad for row in rows),
-        min((row.one for row in rows if row.one), default=""),
+        min((row.example for row in rows if row.example), default=""),
         {row[0]: row.bad for row in rows if row.bad} if by_minute else {},
     )
 
