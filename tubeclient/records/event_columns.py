@@ -155,8 +155,13 @@ def takes(kind: str, events: str) -> bool:
         return True
     if kind.startswith("ARRAY<") and events.startswith("ARRAY<"):
         return takes(kind[6:-1], events[6:-1])
-    sizes = [_size(kind), _size(events)]
-    return None not in sizes and all(own >= its for own, its in zip(*filter(None, sizes), strict=True))
+    if kind in _WHOLE and events in _WHOLE:
+        return _WHOLE[kind] >= _WHOLE[events]
+    own, its = _size(kind), _size(events)
+    if own is None or its is None:
+        return False
+    full = own[0] - (kind in _WHOLE)  # INT has ten digits, and not all numbers of ten
+    return full >= its[0] and own[1] >= its[1]
 
 
 def changes_values(kind: str, events: str) -> bool:

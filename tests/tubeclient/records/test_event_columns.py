@@ -154,6 +154,9 @@ def test_what_says_no_columns(text: str) -> None:
     [
         ("TINYINT", "BIGINT", "BIGINT"),
         ("INT", "DECIMAL(5,2)", "DECIMAL(12,2)"),
+        ("INT", "DECIMAL(10,0)", "DECIMAL(10,0)"),
+        ("INT", "DECIMAL(9,0)", "INT"),
+        ("BIGINT", "DECIMAL(19,0)", "DECIMAL(19,0)"),
         ("DECIMAL(38,0)", "DECIMAL(38,10)", "DECIMAL(38,0) or DECIMAL(38,10)"),
         ("DECIMAL(20,0)", "BIGINT", "DECIMAL(20,0)"),
         ("FLOAT", "DOUBLE", "DOUBLE"),
