@@ -42,6 +42,23 @@ def test_a_run_says_where_it_begins_unless_the_table_says_so(monkeypatch: pytest
     assert said(Offsets({})) == (5, Offsets({KEY: 28, OTHER: 0}))
 
 
+def test_a_run_takes_the_number_that_a_table_put_back_jumps_to_before_its_first_round() -> None:
+    bench = Bench()
+    begun(bench, at(28))
+
+    def begun_again() -> OneTable:
+        writer: Any = Writing(bench.target())
+        writer.sink.numbers_elsewhere = (5, 0)
+        one = OneTable(writer, SETTINGS, ("m:1",))
+        one.checkpoint.begin(None, ())
+        one.begun(at(28), is_accepted=False)
+        return one
+
+    state = begun_again().checkpoint.state
+    assert (state.sequence, state.ends, state.record and state.record.undone) == (6, at(28), ((2, 5),))
+    assert begun_again().checkpoint.state.sequence == 6
+
+
 @pytest.mark.usefixtures("looks")
 def test_a_partition_that_left_the_cluster_leaves_the_offsets_and_what_is_not_read_stays() -> None:
     bench = Bench()

@@ -117,6 +117,12 @@ class SinkState:
     """Whether there are rows of no group's job, and no commit of the group but those that RESTORE undid."""
 
     @property
+    def is_put_back(self) -> bool:
+        """Whether runs have tried numbers that the next one jumps over, and no commit says that yet: the table is a
+        copy of earlier."""
+        return self.record is not None and bool(self.undone_numbers)
+
+    @property
     def ends(self) -> Offsets:
         """Where the group's rows end; {} if unknown."""
         return self.record.ends if self.record is not None else Offsets({})

@@ -49,7 +49,8 @@ class OneTable:
         too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
         state = self.checkpoint.state
         ends = state.ends.merge(start)
-        is_new = state.record is None or is_accepted or self.checkpoint.is_old
+        # A jump takes its number before it has bad records: others then take the same next one, and one gets through.
+        is_new = state.record is None or state.is_put_back or is_accepted or self.checkpoint.is_old
         if is_new or ends.to_dict() != state.ends.to_dict():
             self.checkpoint.write(None, ends)
 

@@ -93,6 +93,11 @@ def _of_retry(writer: Writer, state: SinkState) -> SinkRecord:
                 f"Delta's history of {where} no longer has a commit of group {group}. Let the job write a round first"
             )
         raise ConfigurationError(f"{where} has no commit of group {group}, so no record of it is bad")
+    if state.is_put_back:
+        raise ConfigurationError(
+            f"{where} is a copy of earlier, and lacks commits of group {group}. Let the job write a round first, which"
+            " reads their records again"
+        )
     if state.undone is not None:
         # The next commit would be the newest one, and hide what RESTORE took out.
         raise ConfigurationError(

@@ -104,7 +104,8 @@ class Sink:
         last, (tried, settled) = max(state.sequence, self.numbers_after), self.numbers_elsewhere
         ahead = tried if tried > last + 1 else max(last, settled)
         # The table no longer has the commits in between.
-        undone = ((last + 1, ahead),) if ahead > last else ()
+        is_all = state.record is None and state.is_whole
+        undone = ((state.sequence + 1, ahead),) if ahead > last and not is_all else ()
         return replace(state, sequence=ahead, undone_numbers=(*state.undone_numbers, *undone))
 
     def append(

@@ -159,7 +159,7 @@ class StreamTables:
             # A run that stands still has the same rows for a stream's table, whose number is taken when they are
             # written. But it may hold some for the rest that are a stream's by now: so that number is taken at once.
             says_it = stream.is_accepted or stream.name == REST or (self._reset and stream.takes_part)
-            if stream.table is not None and (says_it or stream.table.is_old):
+            if stream.table is not None and (says_it or stream.table.is_old or stream.table.state.is_put_back):
                 resets = self.ends.resets if stream.takes_part else {}
                 stream.table.write(None, stream.ends, self._routes.in_rest(stream), resets=resets)
                 stream.number, stream.is_accepted = stream.table.number, False
