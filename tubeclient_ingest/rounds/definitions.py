@@ -169,8 +169,8 @@ class Definitions:
             wanted = events.get(column, kind)
             if no_type(wanted):
                 raise ConfigurationError(
-                    f"events have {wanted} in {column}, which no type has as they are. Write those before the change first,"
-                    " in smaller rounds or with --until; or give a schema"
+                    f"events have {wanted} in {column}, which no type has as they are. Write those before the change"
+                    " first, in smaller rounds or with --until; or give a schema"
                 )
             if changes_values(kind, wanted):
                 raise ConfigurationError(
