@@ -70,6 +70,8 @@ class World:
         self.runs = 0
         self.zombie = (0, "")
         self.written_down: set[Row] = set()
+        self.firsts: list[int] = []
+        """Where the history began when each version was made."""
         self.commit(bad=False)
         self.start()
 
@@ -84,6 +86,7 @@ class World:
         """A new run, which looks at the table of bad records. The one before may still be at work."""
         self.zombie = (self.read_state().sequence + 1, self.run)
         self.runs += 1
+        self.sink.use(self.target)
         settled = last_of(self.written_down)
         self.sink.numbers_elsewhere = max(settled, last_of(self.rows)), settled
 
@@ -157,17 +160,24 @@ class World:
         self.settle()
         if chosen % 2 == 0:
             self.optimize()
+        self.know_firsts()
         self.log.first = max(self.log.first, len(self.log.versions) - 1 - chosen // 2 % 3)
 
     def put_back(self, chosen: int) -> None:
-        """The table's folder is replaced by a copy of an earlier time."""
+        """The table's folder is replaced by a copy of an earlier time, with the history that it had then."""
+        self.know_firsts()
         version = self.log.first + chosen % (len(self.log.versions) - self.log.first)
-        for one in (self.log.versions, self.held, self.effective):
-            del one[version + 1 :]
-        self.sink.use(self.target)
+        self.log.first = self.firsts[version]
+        for of_versions in (self.log.versions, self.log._properties, self.held, self.effective, self.firsts):
+            del of_versions[version + 1 :]
+        self.log.properties = dict(self.log._properties[version])
         self.start()
 
+    def know_firsts(self) -> None:
+        self.firsts += [self.log.first] * (len(self.log.versions) - len(self.firsts))
+
     def check(self) -> None:
+        self.know_firsts()
         found = counting(self.whole_look(), self.rows, self.written_down)
         there, never = self.rows & self.held[-1], self.rows - self.ever
         assert there <= found, "a bad record is nowhere"
