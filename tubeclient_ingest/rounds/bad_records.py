@@ -206,7 +206,8 @@ class BadRecords:
 
         last = "max(`sequence`)", f"max(CASE WHEN {_SETTLEMENT} THEN `sequence` END)"
         if not isinstance(self._log, LogTable) or self._log.has_deletion_vectors:
-            rows = self._of_group_only().where(where.format(*map(text_in_sql, texts)))
+            rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
+            rows = rows.where(where.format(*map(text_in_sql, texts)))
             names = [key.strip(" `") for key in keys.split(",")[:-1]]
             return [tuple(row) for row in rows.groupBy(*names).agg(*map(F.expr, last)).collect()]
         sql = f"SELECT {keys}{', '.join(last)} FROM log WHERE `consumerGroup` = {{}} AND {where}"  # noqa: S608
@@ -216,17 +217,15 @@ class BadRecords:
 
     def last_number(self, target: TableDetail) -> int:
         """The highest number for which there are rows; 0 without any."""
-        from pyspark.sql import functions as F
-
-        return int(self._own((target.table_id,)).agg(F.max("sequence")).collect()[0][0] or 0)
+        [(number, _)] = self._numbers("", "`targetId` = {}", target.table_id)
+        return number or 0
 
     def former(self, target: TableDetail) -> dict[str, int]:
         """The ids of other tables for which there are rows, and which were where the target is, with the highest number
         of each."""
-        from pyspark.sql import functions as F
-
-        rows = self._of_group_only().where((F.col("target") == _place(target)) & (F.col("targetId") != target.table_id))
-        return {row[0]: row[1] for row in rows.groupBy("targetId").agg(F.max("sequence")).collect()}
+        others = "`target` = {} AND `targetId` <> {}"
+        found = self._numbers("`targetId`, ", others, _place(target), target.table_id)
+        return {target_id: number for target_id, number, _ in found}
 
     def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
         """Write down that the target has the commits of these attempts."""
@@ -260,9 +259,6 @@ class BadRecords:
 
         same = {name: F.lit(value) for name, value in _written_for(record, target).items()}
         self._table.append(rows.withColumns({**same, "sequence": same["sequence"].cast("long")}))
-
-    def _of_group_only(self) -> DataFrame:
-        return self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
 
     def _own(self, table_ids: Sequence[str]) -> DataFrame:
         return self._table.rows(self._of_group(table_ids))
