@@ -8,30 +8,27 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from types import NoneType, UnionType
+from typing import Any, Final, NoReturn, get_args, get_origin, get_type_hints
 
 from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
-_KINDS: Final[dict[str, tuple[tuple[type, ...], str]]] = {
-    "str": ((str,), "a text in quotes"),
-    "int": ((int,), "a whole number"),
-    "bool": ((bool,), "true or false"),
-}
+_WORDINGS: Final = {str: "a text in quotes", int: "a whole number", bool: "true or false"}
 
 
-def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, str]:
-    """The kinds of a dataclass's fields: "str", "int", "bool" or "tuple", by the field's name. Its module has
-    its annotations as texts, such as "int | None"."""
+def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, type]:
+    """The types of a dataclass's fields, by the field's name: str, int, bool, tuple or Mapping, and not None."""
     out = set(leave_out)
-    return {
-        field.name: str(field.type).partition("[")[0].removesuffix(" | None")
-        for field in fields(settings)
-        if field.name not in out
-    }
+    return {name: _kind(hint) for name, hint in get_type_hints(settings).items() if name not in out}
+
+
+def _kind(hint: Any) -> type:
+    [kind] = set(get_args(hint)) - {NoneType} if isinstance(hint, UnionType) else {hint}
+    found: type = get_origin(kind) or kind
+    return found
 
 
 def missing_settings(names: Collection[str], values: Mapping[str, object]) -> None:
@@ -63,7 +60,7 @@ class SettingsFile:
             if name not in tables:
                 raise ConfigurationError(f"{path}: [{name}] is unknown; {nearest(name, tables)}")
 
-    def settings(self, table: str, kinds: Mapping[str, str]) -> dict[str, Any]:
+    def settings(self, table: str, kinds: Mapping[str, type]) -> dict[str, Any]:
         """The settings that are given, by field. `kinds` is of `kinds_of`; in the file names have dashes."""
         known = {dashed(name): name for name in kinds}
         values = {}
@@ -110,14 +107,13 @@ class SettingsFile:
         source = "; options of the source are below [source]" if "source" in self._tables else ""
         return nearest(name, known) + source
 
-    def _checked(self, table: str, name: str, value: object, kind: str) -> object:
-        if kind == "tuple":
+    def _checked(self, table: str, name: str, value: object, kind: type) -> object:
+        if kind is tuple:
             if isinstance(value, list) and all(isinstance(item, str) for item in value):
                 return tuple(value)
             self._refuse(table, name, 'a list of names, such as ["clicks", "views"]')
-        types, wording = _KINDS[kind]
-        if not isinstance(value, types) or (isinstance(value, bool) and kind != "bool"):
-            self._refuse(table, name, wording)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self._refuse(table, name, _WORDINGS[kind])
         return value
 
     def _named(self, table: str, name: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from spark_source.options.settings_file import kinds_of
 from tubeclient.conditions import error_text
 from tubeclient.errors import TubeError
 from tubeclient.extras import brought_by
@@ -31,8 +32,6 @@ from tubeclient_ingest.settings.ingest_settings import IngestSettings
 if TYPE_CHECKING:
     from tubeclient_cli.ingest.output import EventPrinter
 
-_TYPES: Final = {"bool": bool | None, "int": int | None, "tuple": list[str] | None, "Mapping": list[str] | None}
-"""What the command line has for a field's type; a text for all others."""
 _FLAGS: Final = {
     field.name: field.metadata["flag"] or "--" + field.name.replace("_", "-")
     for field in fields(IngestSettings)
@@ -43,7 +42,7 @@ _FLAGS: Final = {
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command a flag for each setting, instead of its last argument, `**given`."""
     first, *others, _ = inspect.signature(command, eval_str=True).parameters.values()
-    flags = []
+    flags, kinds = [], kinds_of(IngestSettings)
     for field in fields(IngestSettings):
         if field.metadata:
             how = typer.Option(
@@ -52,11 +51,10 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
                 help=field.metadata["help"],
                 show_default=False,
             )
-            kind = _TYPES.get(str(field.type).partition("[")[0].partition(" ")[0], str | None)
+            kind: Any = list[str] if kinds[field.name] in (tuple, Mapping) else kinds[field.name]
+            annotation = Annotated[kind | None, how]
             flags.append(
-                inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, how]
-                )
+                inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             )
     all_of_them = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in (first, *flags, *others)]
     command.__signature__ = inspect.Signature(all_of_them)  # type: ignore[attr-defined]
