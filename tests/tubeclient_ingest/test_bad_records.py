@@ -78,6 +78,7 @@ def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, m
     ]
 
 
+@pytest.mark.merge
 def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Bench) -> None:
     bad_records = str(bench.folder / "bad")
     send(bench, 19, 2)
@@ -183,18 +184,23 @@ def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
     assert len(lake.bad()) == 2
 
 
-@pytest.mark.parametrize("settled", [True, False])
+@pytest.mark.parametrize("how", ["", "settled", "settled, elsewhere"])
 def test_a_target_that_is_put_back_from_a_copy_has_each_record_once(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled: bool
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
-    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0 if settled else 100)
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0 if how else 100)
     lake.run(6)
     shutil.copytree(lake.target, tmp_path / "copy")
     run = lake.run(6, 6, 6)
     run.writer.settle(run.writer.sink.read_state())
     shutil.rmtree(lake.target)
-    shutil.move(tmp_path / "copy", lake.target)
+    if how == "settled, elsewhere":
+        lake.target = tmp_path / "copy"
+        table = f"delta.`{lake.target}`"
+        lake.spark.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT * FROM {table}")
+    else:
+        shutil.move(tmp_path / "copy", lake.target)
     lake.spark.catalog.refreshByPath(str(lake.target))
     with pytest.raises(ConfigurationError, match="is a copy of earlier, and lacks commits of group g"):
         retry(lake.start().writer, None)
@@ -240,7 +246,7 @@ def test_what_is_settled_of_a_table_says_nothing_of_the_one_that_it_was(
     former = writer.detail._replace(table_id="former")
     table.add(writer.record_format.parse(lake.records(0, 1)), SinkRecord("g", "r", Offsets({}), 2), former)
     ids = (lake.target_id(), "former")
-    assert table.last_numbers(writer.detail) == (3, 3)
+    assert table.last_numbers((), writer.detail) == table.last_numbers(ids, writer.detail) == (3, 3)
     assert table.unsettled(ids) == {Attempt("former", 2, "r")}
     table.settle({Attempt("former", 2, "r")}, writer.detail)
     assert table.unsettled(ids) == set()

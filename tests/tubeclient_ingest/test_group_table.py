@@ -30,8 +30,8 @@ SETTINGS = IngestSettings(master_servers="m:1", consumer_group="g", topics=("cli
 class Writing:
     """In place of a Writer."""
 
-    def __init__(self, target: Any) -> None:
-        self.sink = Sink(target, "g")
+    def __init__(self, target: Any, elsewhere: tuple[int, int] = (0, 0)) -> None:
+        self.sink = Sink(target, "g", numbers_elsewhere=lambda _: elsewhere)
         self.settled: list[int] = []
 
     def write(self, rows: None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:

@@ -47,8 +47,7 @@ def test_a_run_takes_the_number_that_a_table_put_back_jumps_to_before_its_first_
     begun(bench, at(28))
 
     def begun_again() -> OneTable:
-        writer: Any = Writing(bench.target())
-        writer.sink.numbers_elsewhere = (5, 0)
+        writer: Any = Writing(bench.target(), (5, 0))
         one = OneTable(writer, SETTINGS, ("m:1",))
         one.checkpoint.begin(None, ())
         one.begun(at(28), is_accepted=False)

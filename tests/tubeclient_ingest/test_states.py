@@ -61,7 +61,8 @@ class World:
     def __init__(self) -> None:
         self.log = CutLog()
         self.target = target = typing.cast(Any, MemoryTarget(self.log, lambda _: None))
-        self.sink = Sink(target, "g")
+        self.numbers = 0, 0
+        self.sink = Sink(target, "g", numbers_elsewhere=lambda _: self.numbers)
         self.rows: set[Row] = set()
         self.ever: set[Row] = set()
         target.create(None, GroupProperty().properties("g"))
@@ -88,7 +89,7 @@ class World:
         self.runs += 1
         self.sink.use(self.target)
         settled = last_of(self.written_down)
-        self.sink.numbers_elsewhere = max(settled, last_of(self.rows)), settled
+        self.numbers = max(settled, last_of(self.rows)), settled
 
     def whole_look(self) -> SinkState:
         """As `Writer` does it for the table of bad records."""

@@ -192,10 +192,11 @@ class BadRecords:
         found = self._numbers("`targetId`, `sequence`, `runId`, ", behind, *table_ids)
         return {Attempt(*attempt) for *attempt, number, _ in found if number > settled.get(attempt[0], number)}
 
-    def last_numbers(self, target: TableDetail) -> tuple[int, int]:
-        """The highest number for which there are rows, for the target or what was in its place; and the highest one
-        that is settled. 0 without any."""
-        [(tried, settled)] = self._numbers("", "(`targetId` = {} OR `target` = {})", target.table_id, _place(target))
+    def last_numbers(self, table_ids: Sequence[str], target: TableDetail) -> tuple[int, int]:
+        """The highest number for which there are rows, for a table of these ids or at the target's place; and the
+        highest one that is settled. 0 without any."""
+        which = " OR ".join([*["`targetId` = {}"] * len(table_ids), "`target` = {}"])
+        [(tried, settled)] = self._numbers("", f"({which})", *table_ids, _place(target))
         return tried or 0, settled or 0
 
     def _numbers(self, keys: str, where: str, *texts: str) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +49,7 @@ class Sink:
         evolve: bool = False,
         last_elsewhere: Callable[[TableDetail], int] = lambda _: 0,
         former_elsewhere: Callable[[TableDetail], Mapping[str, int]] = lambda _: {},
+        numbers_elsewhere: Callable[[Sequence[str]], tuple[int, int]] = lambda _: (0, 0),
     ) -> None:
         self._target: JobTable | FilesTable = target
         self._consumer_group = consumer_group
@@ -60,11 +61,13 @@ class Sink:
         rows for them, with the last number of each."""
         self.numbers_after = 0
         """The next number is above it: rows have such ones, whoever wrote them."""
-        self.numbers_elsewhere = (0, 0)
-        """The last number that runs have written rows for elsewhere, and the last one that is settled there. The next
-        one is above what is settled, and above the other if that is more than one ahead, as where the table was put
-        back from a copy. One ahead is a run that died, or still tries it: of two that take one number Delta lets one
-        through."""
+        self._numbers_elsewhere = numbers_elsewhere
+        """For the ids that the table has and had: the last number that runs have written rows for elsewhere, and the
+        last one that is settled there. The next one is above what is settled, and above the other if that is more than
+        one ahead, as where the table was put back from a copy. One ahead is a run that died, or still tries it: of two
+        that take one number Delta lets one through."""
+        self._elsewhere: tuple[int, int] | None = None
+        """The same, as it was at the first look."""
         self._detail: TableDetail | None = None
         self._newest: Commit | None = None
         """The table's newest commit at the last look."""
@@ -78,7 +81,7 @@ class Sink:
 
     def use(self, target: JobTable | FilesTable) -> None:
         """Look at the table in this way from now on."""
-        self._target, self._detail, self._newest, self._stated = target, None, None, None
+        self._target, self._detail, self._newest, self._stated, self._elsewhere = target, None, None, None, None
 
     def read_state(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
@@ -101,7 +104,9 @@ class Sink:
 
     def _numbered_on(self, state: SinkState) -> SinkState:
         """`state`, with the last number that the next one has to be above."""
-        last, (tried, settled) = max(state.sequence, self.numbers_after), self.numbers_elsewhere
+        if self._elsewhere is None:
+            self._elsewhere = self._numbers_elsewhere(state.table_ids)
+        last, (tried, settled) = max(state.sequence, self.numbers_after), self._elsewhere
         ahead = tried if tried > last + 1 else max(last, settled)
         # The table no longer has the commits in between.
         is_all = state.record is None and state.is_whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -112,6 +112,7 @@ class Writer:
             evolve=settings.evolve,
             last_elsewhere=self._last_elsewhere,
             former_elsewhere=self._former_elsewhere,
+            numbers_elsewhere=self._numbers_elsewhere,
         )
         self.bad_records = bad_records
         self.record_format = record_format
@@ -186,8 +187,6 @@ class Writer:
                 other = {name: text for name, text in known.items() if there.get(name, "").lower() != text.lower()}
                 self._target.set_properties(other)
             self.sink.numbers_after = max(self._upserts.last_round(detail), self._upserts.last_number(detail))
-        if self.bad_records is not None:
-            self.sink.numbers_elsewhere = self.bad_records.last_numbers(detail)
 
     def _widened(self, target: SparkTable, detail: TableDetail, columns: StructType) -> TableDetail:
         """The target, with columns of the rows' types where Delta can widen its own."""
@@ -252,6 +251,9 @@ class Writer:
     def _last_elsewhere(self, target: TableDetail) -> int:
         others = (self.bad_records, self._upserts)
         return max((table.last_number(target) for table in others if table is not None), default=0)
+
+    def _numbers_elsewhere(self, table_ids: Sequence[str]) -> tuple[int, int]:
+        return self.bad_records.last_numbers(table_ids, self.detail) if self.bad_records is not None else (0, 0)
 
     def _former_elsewhere(self, target: TableDetail) -> Mapping[str, int]:
         return self.bad_records.former(target) if self.bad_records is not None else {}
