@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import code
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from spark_source.options.source_options import ALL_ATTRIBUTES, RowOptions
 from spark_source.read.schema import spark_schema
 from spark_source.stream.positions_reader import POSITIONS
 from tests.test_packaging import run_python
-from tests.tiers import HEAVY, LONG, MERGE, NIGHTLY
+from tests.tiers import HEAVY, LONG
 from tools.generate_docs import PAGES as GENERATED
 from tubeclient.conditions import CONDITIONS
 
@@ -94,19 +95,18 @@ def test_the_merge_tier_has_a_test_of_each_guarantee() -> None:
 
 
 def in_merge_tier(place: str, name: str) -> bool:
-    """Whether `make test` surely runs this test of this file, from what the file says."""
-    if re.search(
-        rf"\bdelta_spark\b|\bpytest\.mark\.({'|'.join(HEAVY)})\b", (ROOT / "tests" / place).read_text(encoding="utf-8")
-    ):
-        return any(name.startswith(kept.partition("[")[0]) for kept in MERGE.get(place, ()))
-    return not place.startswith(NIGHTLY)
+    """Whether `make test` runs this test of this file, perhaps with some of its parameters, from what the file says."""
+    text = (ROOT / "tests" / place).read_text(encoding="utf-8")
+    module = ast.parse(text)
+    [test] = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and node.name == name]
+    of_all = [node.value for node in module.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
+    marks = " ".join(map(ast.unparse, [*of_all, *test.decorator_list]))
+    is_heavy = re.search(rf"\bdelta_spark\b|\bpytest\.mark\.({'|'.join(HEAVY)})\b", text)
+    return "pytest.mark.merge" in marks if is_heavy else "pytest.mark.nightly" not in marks
 
 
-def test_the_tiers_name_tests_that_exist() -> None:
-    for place, names in MERGE.items():
-        text = (ROOT / "tests" / place).read_text(encoding="utf-8")
-        assert all(f"def {name.partition('[')[0]}" in text for name in names if name), place
-    assert all((ROOT / "tests" / place).exists() for place in (*LONG, *NIGHTLY))
+def test_long_files_exist() -> None:
+    assert all((ROOT / "tests" / place).exists() for place in LONG)
 
 
 def test_whatever_starts_spark_has_its_mark(request: pytest.FixtureRequest) -> None:

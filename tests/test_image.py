@@ -17,6 +17,8 @@ from tests.distributions import ROOT, Distributions
 from tests.test_packaging import PACKAGES
 from tubeclient_cli.app import app
 
+pytestmark = pytest.mark.nightly
+
 FOLDER = ROOT / "conf" / "docker"
 
 

@@ -12,6 +12,8 @@ import pytest
 from tests.distributions import Distributions, EmptyEnvironment
 from tools.dependencies import needed_by
 
+pytestmark = pytest.mark.nightly
+
 
 def requirements(wheel: Path, *extras: str) -> set[str]:
     """The packages that the wheel brings with these extras, itself left out."""

@@ -6,7 +6,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tests.test_packaging import run_python
+
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src", "object": "data"}

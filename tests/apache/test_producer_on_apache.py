@@ -47,6 +47,7 @@ def bodies_since(settings: ClientSettings, before: dict[StoreKey, int]) -> list[
         )
 
 
+@pytest.mark.merge
 def test_restarts_of_broker_and_master_lose_no_message(apache: ApacheTubeMQ, settings: ClientSettings) -> None:
     patient = replace(settings, retry_limit_ms=150_000)
     with Producer(patient) as producer:

@@ -40,6 +40,7 @@ def values(frame: DataFrame) -> Counter[bytes]:
     return Counter(bytes(row.value) for row in frame.select("value").collect())
 
 
+@pytest.mark.merge
 def test_a_stream_into_delta_has_each_message_once_over_restarts(
     apache: ApacheTubeMQ,
     delta_spark: SparkSession,
@@ -89,6 +90,7 @@ def test_a_stream_into_delta_has_each_message_once_over_restarts(
     }
 
 
+@pytest.mark.merge
 def test_apaches_master_refuses_a_second_query_of_the_group(
     apache: ApacheTubeMQ, delta_spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_apaches_master_refuses_a_second_query_of_the_group(
         holder.stop()
 
 
+@pytest.mark.merge
 def test_what_is_written_comes_back_with_all_that_belongs_to_it(
     apache: ApacheTubeMQ, delta_spark: SparkSession
 ) -> None:

@@ -23,7 +23,7 @@ from tubeclient import (
     reader_groups_of,
 )
 
-pytestmark = [pytest.mark.apache, pytest.mark.spark]
+pytestmark = [pytest.mark.apache, pytest.mark.spark, pytest.mark.merge]
 
 TOPIC = "apache_times"
 GROUPS = reader_groups_of("times")

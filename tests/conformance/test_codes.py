@@ -37,7 +37,7 @@ from tubeclient.flows.effects import checked
 from tubeclient.flows.reader import REGISTER, UNREGISTER
 from tubeclient.wire.methods import Method
 
-pytestmark = pytest.mark.apache
+pytestmark = [pytest.mark.apache, pytest.mark.merge]
 
 Topics = list[str] | dict[str, list[str]]
 

@@ -43,6 +43,7 @@ def send_assorted(producer: JavaProducer, topic: str, count: int) -> dict[bytes,
     return sent
 
 
+@pytest.mark.merge
 def test_java_reads_back_what_java_wrote(
     tube: Cluster, java_producer: JavaProducers, java_consumer: JavaConsumers
 ) -> None:
@@ -65,6 +66,7 @@ def test_java_reads_back_what_java_wrote(
     assert list(group_page(tube.master_web_port, "java_back")) == [0]
 
 
+@pytest.mark.merge
 def test_what_is_held_is_refused(java_consumer: JavaConsumers) -> None:
     first = java_consumer("java_held").start({"java_held": []}, source_count=3, node_id=0)
     key = first.await_partitions(2)[0]

@@ -28,6 +28,7 @@ from tubeclient.wire.methods import Method
 pytestmark = pytest.mark.apache
 
 
+@pytest.mark.merge("apache-")
 @pytest.mark.parametrize("topic", ["ranges_shared", "ranges_cut"])
 def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order(
     tube: Cluster, settings: ClientSettings, producer: Producer, topic: str, caplog: pytest.LogCaptureFixture

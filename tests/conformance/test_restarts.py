@@ -89,6 +89,7 @@ def is_listed(tube: Cluster) -> bool:
     return False
 
 
+@pytest.mark.merge("apache")
 def test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed(
     tube: Cluster, producer: Producer, consumer_of: MakeConsumer
 ) -> None:

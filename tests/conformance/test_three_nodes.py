@@ -67,6 +67,7 @@ def producer(settings: ClientSettings) -> Iterator[Producer]:
         yield running
 
 
+@pytest.mark.merge
 def test_each_message_comes_to_one_node_once(
     tube: Cluster,
     producer: Producer,

@@ -64,6 +64,7 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(
     assert {fault.__name__ for fault in ALWAYS} <= report.done.keys()
 
 
+@pytest.mark.merge
 def test_each_message_is_in_the_table_once_after_two_kills(tmp_path: Path) -> None:
     """The storm's beginning: the driver in its first round, and an executor, here with all tasks."""
     seed = random.SystemRandom().randrange(1 << 32)

@@ -97,6 +97,7 @@ def group(tube: EmbeddedTubeMQ, tmp_path: Path, request: pytest.FixtureRequest) 
     return Group(Feed.create(tube, name, stores=2, partitions=2), tmp_path)
 
 
+@pytest.mark.merge
 @pytest.mark.spark
 def test_from_spark_to_two_consumers_and_back(delta_spark: SparkSession, group: Group, tmp_path: Path) -> None:
     """One after the other."""

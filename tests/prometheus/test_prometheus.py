@@ -8,7 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.prometheus.test_names import DASHBOARD, expressions
+
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "conf" / "prometheus-alerts.yml"

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 SECRET = "hunter2-hunter2"
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -45,6 +46,7 @@ def test_a_second_query_of_a_group(
     assert second.runs == 0
 
 
+@pytest.mark.merge
 def test_secrets_are_in_no_plan_and_no_progress(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(10)
     options = feed.options(startingOffsets="earliest", offsetsTable=tmp_path / "offsets")
@@ -70,6 +72,7 @@ def own_feed(tmp_path: Path) -> Iterator[Feed]:
         yield Feed.create(tube, "damaged", stores=1, partitions=1)
 
 
+@pytest.mark.merge
 def test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named(
     delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
 ) -> None:
@@ -88,6 +91,7 @@ def test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named(
         run_available(stream(delta_spark, options), tmp_path / "2", sink)
 
 
+@pytest.mark.merge
 def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
     delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
 ) -> None:
@@ -98,6 +102,7 @@ def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
         run_available(stream(delta_spark, own_feed.options(startingOffsets="earliest")), tmp_path / "1", Batches())
 
 
+@pytest.mark.merge
 def test_a_message_with_a_wrong_checksum_is_the_same_row_for_every_reading(
     delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
 ) -> None:

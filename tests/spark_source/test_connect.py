@@ -34,6 +34,7 @@ def client(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -> I
         yield driver
 
 
+@pytest.mark.merge
 def test_batch_reads_views_and_writes(client: OtherDriver, feed: Feed, plain_feed: Feed) -> None:
     feed.send(60, tags=["web", "app"])
     assert client.call("read", options=feed.options()) == texts(feed.sent)
@@ -62,6 +63,7 @@ def test_records_that_are_no_text(client: OtherDriver, feed: Feed, tmp_path: Pat
     assert {row[2] for row in found} == {"the length of text is negative, at byte 0"}
 
 
+@pytest.mark.merge
 def test_streams_and_their_lag(client: OtherDriver, feed: Feed, tmp_path: Path) -> None:
     own = places(tmp_path)
     options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=80)
@@ -96,6 +98,7 @@ def load(feed: Feed, records: Iterable[str]) -> None:
     feed.tube.load(feed.topic, [NewMessage(0, record.encode()) for record in records])
 
 
+@pytest.mark.merge("True]")
 @pytest.mark.parametrize("by_name", [False, True])
 def test_ingest_over_connect(client: OtherDriver, feed: Feed, tmp_path: Path, by_name: bool) -> None:
     """Typed rows, bad records and their retry, and a second run that goes on; tables by path and by name."""

@@ -23,6 +23,7 @@ ENTRY = 28
 # Rows of a batch
 
 
+@pytest.mark.merge
 def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

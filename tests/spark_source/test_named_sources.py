@@ -65,6 +65,7 @@ class Sources:
         return self._spark.readStream.format("tubeclient").options(**options).name(name).load()
 
 
+@pytest.mark.merge
 def test_sources_come_and_go_and_come_back(spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     sources = Sources(spark, tube, tmp_path, "clicks", "views", "orders", startingOffsets="earliest")
     assert sources.run("clicks", "views") == 20

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.spark_source.feed import Feed
 from tests.spark_source.queries import Batches, batch, run_available, stream
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.merge]
 
 BY_STORE = "SELECT max(messagesBehindAtMost) AS behind FROM {frame} GROUP BY topic, brokerId, storeId"
 

@@ -78,6 +78,7 @@ def test_strategy_and_source_count_change_between_runs(delta_spark: SparkSession
     assert (0 in of_four[:2], 1 in of_four[2:]) == (True, True)  # half of them stayed
 
 
+@pytest.mark.merge
 def test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.spark
 ENTRY = 28
 
 
+@pytest.mark.merge
 def test_available_now_reads_everything_once_in_exact_batches(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -37,6 +38,7 @@ def test_available_now_reads_everything_once_in_exact_batches(
     assert json.loads(progress[0].sources[0].latestOffset) == ends
 
 
+@pytest.mark.merge
 def test_a_checkpoint_is_gone_on_from_and_a_stop_frees_the_group(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -57,6 +59,7 @@ def test_a_checkpoint_is_gone_on_from_and_a_stop_frees_the_group(
     assert sum(sink.sizes) == 200
 
 
+@pytest.mark.merge
 def test_a_replayed_batch_has_the_same_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     feed.send(400)
     seen: list[list[bytes]] = []
@@ -77,6 +80,7 @@ def test_a_replayed_batch_has_the_same_rows(delta_spark: SparkSession, feed: Fee
     assert sink.all == feed.sent
 
 
+@pytest.mark.merge
 def test_reading_a_batch_twice_gives_the_same_rows_and_moves_no_position(
     delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
 ) -> None:
@@ -96,6 +100,7 @@ def test_reading_a_batch_twice_gives_the_same_rows_and_moves_no_position(
     assert f"{group}-r0" in groups
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("with_table", [True, False])
 def test_a_first_batch_that_crashed_loses_nothing(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path, with_table: bool
@@ -119,6 +124,7 @@ def test_a_first_batch_that_crashed_loses_nothing(
     assert sink.all == unread
 
 
+@pytest.mark.merge
 def test_the_offsets_table_never_leads_and_ends_where_the_query_ended(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
@@ -148,6 +154,7 @@ def test_the_offsets_table_never_leads_and_ends_where_the_query_ended(
     assert sink.all == more
 
 
+@pytest.mark.merge
 def test_restarts_of_master_and_broker_are_survived(delta_spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path / "tube") as own:
         feed = Feed.create(own, "survivor", stores=2, partitions=2)
@@ -166,6 +173,7 @@ def test_restarts_of_master_and_broker_are_survived(delta_spark: SparkSession, t
     assert sink.all == feed.sent
 
 
+@pytest.mark.merge
 def test_filters_read_their_tags_only(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     # "Aa" and "BB" have one hash in Java: the broker lets both through.
     sent = feed.send(90, tags=["Aa", "BB", "other"])
@@ -175,6 +183,7 @@ def test_filters_read_their_tags_only(delta_spark: SparkSession, feed: Feed, tmp
     assert sink.all == sent[0::3]
 
 
+@pytest.mark.merge
 def test_loss_ends_the_query_or_is_counted(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
     feed = plain_feed
     feed.send(100, partitions=[0])

@@ -23,6 +23,8 @@ from tubeclient.admin.answers import (
     value_of,
 )
 
+pytestmark = pytest.mark.nightly
+
 # Answers of Apache's master and brokers (2.4.0), shortened.
 
 _OK: Final = {"result": True, "errCode": 0, "errMsg": "OK"}

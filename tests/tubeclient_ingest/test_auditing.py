@@ -51,6 +51,7 @@ def reported(rows: list[Row], audit_id: str) -> dict[tuple[Any, ...], int]:
     return {(one.stream, one.log_ts, one.thread, one.packet): one.records for one in rows if one.audit_id == audit_id}
 
 
+@pytest.mark.merge
 def test_what_each_round_counts_is_reported_and_is_all_that_was_sent(
     delta_spark: SparkSession, now_shop: Shop, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def run(bench: Bench, writer: str, **more: Any) -> tuple[dict[str, str], list[Ev
     return places, events
 
 
+@pytest.mark.merge("partition_by1")
 @pytest.mark.parametrize("partition_by", [(), ("day", "ok"), ("tiny", "kind")])
 def test_rows_are_equal_whoever_wrote_them(bench: Bench, partition_by: tuple[str, ...]) -> None:
     send(bench)
@@ -193,6 +194,7 @@ def test_upkeep_of_others_works_on_what_tasks_wrote(bench: Bench) -> None:
     assert bench.spark.read.format("delta").load(bench.settings.target).count() == 69
 
 
+@pytest.mark.merge
 def test_a_rule_that_comes_while_the_job_runs_is_kept(bench: Bench) -> None:
     """The job chooses anew: from then on Spark writes, and a row that the rule refuses is bad."""
     events: list[Event] = []

@@ -18,6 +18,8 @@ from tubeclient_ingest.tables.target_columns import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.merge
+
 NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("clicks",), "target": "/t"}
 
 

@@ -41,6 +41,7 @@ def records(bench: Bench) -> list[dict[str, Any]]:
     return [json.loads(text)["tubeclient"] for text in texts if text]
 
 
+@pytest.mark.merge
 def test_rows_and_their_end_offsets_are_in_one_commit(bench: Bench) -> None:
     bench.send(50)
     rounds = bench.run(max_offsets_per_trigger=20)

@@ -26,6 +26,8 @@ from tubeclient_ingest.tables.table_detail import TableDetail
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.merge
+
 SCHEMA = pa.schema([("id", pa.int64())])
 
 

@@ -101,6 +101,7 @@ def killed_now_and_then(seed: int) -> Callable[[Any, SinkRecord | None, Callable
     return around
 
 
+@pytest.mark.merge("tasks")
 @pytest.mark.parametrize("form", get_args(Form))
 @pytest.mark.parametrize("writer", WRITERS)
 def test_each_change_is_in_its_table_once_whatever_is_killed(lake: Lake, form: Form, writer: str) -> None:
@@ -143,6 +144,7 @@ def test_each_table_ends_in_the_state_of_the_database(lake: Lake, form: Form) ->
     assert lake.counts()["_rest"] == 3
 
 
+@pytest.mark.merge("tasks")
 @pytest.mark.parametrize("form", get_args(Form))
 @pytest.mark.parametrize("how", ["tasks", "spark", "key"])
 def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: str) -> None:
@@ -416,6 +418,7 @@ def test_what_tells_tables_apart_stays(lake: Lake) -> None:
     assert len(lake.rows("shop.orders", ["id"])) == rows
 
 
+@pytest.mark.merge
 def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:
     database = Database("canal-json", TABLES, 3)
     lake.tube.load("cdc", database.change(80))
@@ -441,6 +444,7 @@ def test_tables_in_a_catalog_whose_schemas_are_made(lake: Lake) -> None:
             lake.spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE").collect()
 
 
+@pytest.mark.merge("tasks")
 @pytest.mark.parametrize("writer", WRITERS)
 def test_topics_tags_and_attributes(lake: Lake, writer: str) -> None:
     def message(text: bytes, tag: str, **attributes: str) -> NewMessage:

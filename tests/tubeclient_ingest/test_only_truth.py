@@ -44,6 +44,7 @@ def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
         yield Shop(tube, delta_spark, tmp_path)
 
 
+@pytest.mark.merge
 def test_a_target_that_is_made_anew_gets_all_rows_whatever_the_offsets_table_says(bench: Bench) -> None:
     bench.send(60)
     key = GroupKey("clicks_etl", ["clicks"])
@@ -69,6 +70,7 @@ def test_a_topic_is_begun_anew_where_the_offsets_table_was_moved_to(bench: Bench
     assert set(bench.repeated_or_missing()) == {*range(20, 40)}
 
 
+@pytest.mark.merge
 def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_over(bench: Bench) -> None:
     bench.send(20)
     bench.run(max_offsets_per_trigger=10)

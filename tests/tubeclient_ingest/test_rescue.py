@@ -60,6 +60,7 @@ def test_what_the_schema_lacks_over_the_life_of_a_table(bench: Bench, writer: st
     assert MORE in {row[-1] for row in rows(place) if row[2] is not None}
 
 
+@pytest.mark.merge
 def test_a_table_without_the_column_gets_it_if_the_user_lets_it(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     send(bench, b'{"id":1,"x":1}')
     bench.run(**JSON | {"rescue": "none"})

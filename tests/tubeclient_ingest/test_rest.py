@@ -618,6 +618,7 @@ def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
     assert shop.numbers("orders") == [*range(30), 100]
 
 
+@pytest.mark.merge("True]")
 @pytest.mark.parametrize("is_new", [False, True])
 def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now(
     shop: Shop, tmp_path: Path, is_new: bool

@@ -97,6 +97,7 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
     assert lake.repeated_or_missing(12) == {}
 
 
+@pytest.mark.merge("marks-job]")
 @pytest.mark.parametrize("goes_on", ["job", "retry"])
 @pytest.mark.parametrize(
     ("place", "method", "after"), [(BadRecords, "add_marks", True), (Sink, "append", True)], ids=["marks", "all"]

@@ -39,6 +39,7 @@ SECRETS = {
 CANARY = "canary-of"
 
 
+@pytest.mark.merge
 def test_each_secret_option_has_a_canary() -> None:
     for option in OPTIONS:
         assert option.secret is any(option.matches(name) for name in SECRETS), option.name
@@ -246,6 +247,7 @@ def test_the_command_leaves_and_shows_no_secret(job: tuple[Job, EmbeddedTubeMQ])
     check(shown, {**seen, "offsets": "clicks_etl", "bad": "bad one", "table": "'id': 3"})
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("job", [QUERY], indirect=True, ids=["query"])
 def test_spark_shows_no_secret_of_a_query(job: tuple[Job, EmbeddedTubeMQ]) -> None:
     """Here the plans are the source's own: those of a streaming read that did not begin show all options."""

@@ -29,6 +29,7 @@ def send(bench: Bench, kind: str, *ids: int, at: int) -> None:
     bench.tube.load("clicks", [NewMessage(0, body) for body in bodies])
 
 
+@pytest.mark.merge
 def test_a_transaction_of_the_session_is_none_of_the_jobs(bench: Bench) -> None:
     bad = str(bench.folder / "bad")
     of_session = {

@@ -107,6 +107,7 @@ def test_the_groups_numbers_go_on_over_runs(table: Table) -> None:
     assert sink.append(None, record(5), table.sink().read_state()).ends == {A: 28 * 6}
 
 
+@pytest.mark.merge
 def test_of_two_runs_that_looked_at_the_same_table_one_is_let_through(table: Table) -> None:
     """Delta passes over the number that the other one has taken, and says nothing."""
     table.write(1, 0)
@@ -198,6 +199,7 @@ def test_restore_is_heeded_and_its_numbers_are_not_given_again(table: Table, act
     assert table.values() == [0, 1]
 
 
+@pytest.mark.merge
 def test_rows_that_spark_or_delta_rs_take_out_are_told(table: Table) -> None:
     for number in range(3):
         table.write(number, number)

@@ -125,6 +125,7 @@ def test_each_stream_has_its_table_and_its_counts(shop: Shop) -> None:
     assert len(minutes) == 2
 
 
+@pytest.mark.merge("3-False]")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("number", [2, 3, 4])
 def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Shop, number: int, after: bool) -> None:
@@ -153,6 +154,7 @@ def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Sh
     shop.check(streams)
 
 
+@pytest.mark.merge
 def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) -> None:
     typed = {"format": "json", "schema": "id BIGINT"}
     streams = ("orders", "clicks")

@@ -79,6 +79,7 @@ def _takes(path: Path, rows: DataFrame) -> bool:
     return True
 
 
+@pytest.mark.merge
 @pytest.mark.spark
 def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: SparkSession, tmp_path: Path) -> None:
     delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({TABLE}) USING delta")

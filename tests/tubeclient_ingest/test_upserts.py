@@ -403,6 +403,7 @@ def test_without_a_key_the_target_is_a_log_of_changes(bench: Bench) -> None:
     assert len({*places}) == 2
 
 
+@pytest.mark.merge
 def test_the_newest_row_of_a_partition_is_the_last_one_whichever_tasks_read_it(bench: Bench) -> None:
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     takeover = {"backlogTakeover": "true", "backlogTakeoverMinRows": "100"}

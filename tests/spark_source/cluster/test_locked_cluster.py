@@ -75,6 +75,7 @@ def locked(
     return Locked(Feed.create(locked_tube, f"locked{next(_numbers)}", stores=2, partitions=1), tmp_path, access)
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("by_web", [True, False])
 def test_batch_and_stream_read_what_the_locks_guard(
     delta_spark: SparkSession, locked: Locked, tmp_path: Path, by_web: bool

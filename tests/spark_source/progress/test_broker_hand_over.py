@@ -77,6 +77,7 @@ def confirmed(consumer: ClientBalanceConsumer, count: int) -> list[bytes]:
     return sorted(bodies)
 
 
+@pytest.mark.merge
 def test_the_group_follows_a_running_query_and_never_leads_it(
     delta_spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

@@ -138,6 +138,7 @@ def test_after_a_stop_in_a_process_of_its_own_the_table_trails_by_a_batch_at_mos
     assert places.bodies() == feed.sent
 
 
+@pytest.mark.merge
 def test_available_now_ends_with_nothing_behind(delta_spark: SparkSession, feed: Feed, places: Places) -> None:
     feed.send(3 * ROWS)
     places.read_all(delta_spark)

@@ -15,7 +15,7 @@ from tests.spark_source.queries import batch
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.merge]
 
 MINUTES = ("202403100858", "202403100859", "202403100900", "202403101200")
 """As producers in Shanghai wrote them."""

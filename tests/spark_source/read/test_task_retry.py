@@ -10,6 +10,8 @@ import pytest
 from tests.spark_source.feed import Feed
 from tests.spark_source.own_session import run_module
 
+pytestmark = pytest.mark.merge
+
 
 @pytest.mark.spark
 def test_a_failed_task_is_read_again_and_doubles_nothing(feed: Feed, tmp_path: Path) -> None:

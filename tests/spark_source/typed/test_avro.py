@@ -17,6 +17,8 @@ from tubeclient.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.merge
+
 NO_SCHEMA = "format avro needs as schema an .avsc file, with an Avro schema of a record"
 
 

@@ -19,7 +19,7 @@ from tubeclient.records import RecordSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.merge]
 
 TEXTS = {"id": "1", "name": "x"}
 

@@ -39,6 +39,7 @@ def of_shop(index: int, value: bytes) -> tuple[Any, ...]:
     return ("shop", "orders", AT_MS, index, value, None)
 
 
+@pytest.mark.merge
 def test_records_of_any_frame(delta_spark: SparkSession) -> None:
     """Kafka's headers say what is packed how; without them the magic does, and what has neither is a record."""
     sent = [

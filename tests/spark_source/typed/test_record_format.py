@@ -22,6 +22,8 @@ from tubeclient.records import RecordSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.merge
+
 
 def form(kind: Any, ddl: str, **more: Any) -> RecordFormat:
     schema = StructType.fromDDL(ddl)

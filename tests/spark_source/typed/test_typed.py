@@ -19,7 +19,7 @@ from tubeclient.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.merge]
 
 CLICKS = "id BIGINT NOT NULL, name STRING"
 

@@ -17,7 +17,7 @@ from tubeclient.wire.methods import Method
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.merge]
 
 
 def sink(feed: Feed, **more: object) -> dict[str, str]:

@@ -47,6 +47,7 @@ def from_feed(spark: SparkSession, feed: Feed, **more: Any) -> DataFrame:
     return stream(spark, options).selectExpr("value", "messageType AS tag", "messageTime")
 
 
+@pytest.mark.merge
 def test_a_topic_is_copied_over_a_restart(
     delta_spark: SparkSession, feed: Feed, plain_feed: Feed, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_topic_is_copied_over_a_restart(
     assert copies.collect() == originals.collect()
 
 
+@pytest.mark.merge
 def test_a_batch_that_failed_is_sent_again_and_loses_nothing(delta_spark: SparkSession, tmp_path: Path) -> None:
     with EmbeddedTubeMQ(tmp_path / "tube") as tube:
         feed = Feed.create(tube, "original", stores=1, partitions=2)

@@ -13,6 +13,8 @@ import pytest
 from tests.exactly_once.processes import MARK, marked
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.merge
+
 HANGS = """
 import signal, sys, time
 from pyspark import SparkContext
