@@ -56,12 +56,13 @@ test: setup ## A quarter of an hour: each guarantee once; before a change is mer
 
 test-all: setup-all ## An hour: all tests, storms and seeds too
 	$(BIN)/python -m pytest $(PARALLEL) -n 2 --dist loadfile $(PYTEST_ARGS)
+	@if command -v cargo >/dev/null; then cd tubeclient_core && cargo test --quiet --locked; fi
 
 lint: $(BIN)/ruff ## Check for likely mistakes and security holes, and for the common style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if command -v actionlint >/dev/null; then actionlint; fi
-	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release --locked -- -D warnings; fi
+	@if ! command -v cargo >/dev/null; then $(WITHOUT_CARGO); else cd tubeclient_core && cargo fmt --check && cargo clippy --quiet --release --locked --all-targets -- -D warnings; fi
 
 format: $(BIN)/ruff ## Bring the code into the common style
 	$(BIN)/ruff check --fix .

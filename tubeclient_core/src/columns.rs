@@ -24,7 +24,7 @@ const TIME_KEY: &str = "$msgTime$";
 const MOST_ATTRIBUTES: usize = 64;
 const KNOWN_TIMES: usize = 4096;
 
-/// Columns of one length, for Arrow's PyCapsule interface.
+/// Columns of one length, for Arrow's `PyCapsule` interface.
 #[pyclass(frozen, module = "tubeclient_core")]
 pub struct Columns(StructArray);
 
@@ -127,7 +127,7 @@ impl Texts {
         Self { time_us, known: Mutex::default() }
     }
 
-    /// The columns id, tag, time_us, value, and attributes if they are wanted, of the messages of several answers. None
+    /// The columns id, tag, `time_us`, value, and attributes if they are wanted, of the messages of several answers. None
     /// if the attributes of one are not written as clients write them.
     fn columns(&self, py: Python<'_>, packs: Vec<Py<Messages>>, with_attributes: bool) -> PyResult<Option<Columns>> {
         py.detach(|| {
@@ -214,7 +214,7 @@ struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// As tubeclient.wire.payload.parse_attributes: empty values of a repeated key do not count; the last one of
+    /// As `tubeclient.wire.payload.parse_attributes`: empty values of a repeated key do not count; the last one of
     /// TubeMQ's own does, and the first of others.
     fn of(text: &'a str) -> Option<Self> {
         let mut found = Self::default();

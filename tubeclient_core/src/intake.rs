@@ -7,9 +7,10 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyList;
 
+use crate::calls::{DATA, METHOD, REQUEST, SEND_MESSAGE, SUCCESS, TIMEOUT, request, response};
 use crate::messages::checksum;
 use crate::sends::{put_block, put_frame, put_varint};
-use crate::wire::Reader;
+use crate::wire::{CHECKSUM, FLAG, MESSAGE_ID, MESSAGES, PAYLOAD, Reader};
 
 /// As in the embedded broker's store.
 const ID_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -49,13 +50,13 @@ impl Sends {
             let (offset, position) = (ends.1 + index.len() as i64, ends.2 + data.len() as i64);
             let length = send.payload.len() as u64;
             for (tag, value, width) in [
-                (0x22, 27 + length, 4),
-                (0x08, id, 9),
-                (0x10, send.checksum as u64, 5),
-                (0x20, u64::from(send.flag as u32), 5),
-                (0x1A, length, 4),
+                (MESSAGES, 27 + length, 4),
+                (MESSAGE_ID, id, 9),
+                (CHECKSUM, send.checksum as u64, 5),
+                (FLAG, u64::from(send.flag as u32), 5),
+                (PAYLOAD, length, 4),
             ] {
-                data.push(tag);
+                data.push(tag as u8);
                 put_padded(&mut data, value, width);
             }
             data.extend_from_slice(&stream[send.payload.clone()]);
@@ -80,15 +81,21 @@ fn put_padded(out: &mut Vec<u8>, mut value: u64, width: usize) {
 }
 
 fn answer(serial: i32, id: u64, offset: i64, now_ms: i64, require_auth: bool) -> Vec<u8> {
-    // SendMessageResponseB2P: success, 200, the id as a text for old clients, and numbers.
-    let mut message = vec![0x08, 1, 0x10, 0xC8, 1];
-    put_block(&mut message, 3, id.to_string().as_bytes());
-    for (field, value) in [(4, u64::from(require_auth)), (5, id), (6, now_ms as u64), (7, offset as u64)] {
-        message.push(field << 3);
-        put_varint(&mut message, value);
-    }
-    let mut body = vec![0x08, 13];
-    put_block(&mut body, 2, &message);
+    let mut message = Vec::new();
+    let put = |message: &mut Vec<u8>, tag, value| {
+        put_varint(message, tag);
+        put_varint(message, value);
+    };
+    put(&mut message, response::SUCCESS, 1);
+    put(&mut message, response::CODE, SUCCESS as u64);
+    // Old clients read the id as a text.
+    put_block(&mut message, response::TEXT, id.to_string().as_bytes());
+    put(&mut message, response::REQUIRE_AUTH, u64::from(require_auth));
+    put(&mut message, response::MESSAGE_ID, id);
+    put(&mut message, response::APPEND_TIME, now_ms as u64);
+    put(&mut message, response::APPEND_OFFSET, offset as u64);
+    let mut body = vec![METHOD as u8, SEND_MESSAGE];
+    put_block(&mut body, DATA, &message);
     let mut stream = vec![2, 0x08, 1, 4, 0x08, 0, 0x18, 3];
     put_varint(&mut stream, body.len() as u64);
     stream.extend_from_slice(&body);
@@ -104,48 +111,58 @@ pub fn take_sends(frames: &Bound<'_, PyList>, start: usize, most_bytes: usize) -
     let (mut all, mut groups) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
     for frame in frames.iter().skip(start) {
         let (serial, stream) = frame.extract::<(i32, PyBackedBytes)>()?;
-        let Some((head, send)) = read_send(&stream, most_bytes) else { break };
+        let Some(Asked { head, send }) = read_send(&stream, most_bytes) else { break };
         groups.entry((head, send.partition)).or_default().push(all.len());
         all.push((serial, stream, send));
     }
     Ok(Sends { all, groups: groups.into_values().collect() })
 }
 
-/// A request's message, and the fields that say whose it is and to which topic it goes.
-fn read_send(data: &[u8], most_bytes: usize) -> Option<(Vec<u8>, Send)> {
+struct Asked {
+    /// The fields that say whose the message is and to which topic it goes.
+    head: Vec<u8>,
+    send: Send,
+}
+
+fn read_send(data: &[u8], most_bytes: usize) -> Option<Asked> {
     let mut reader = Reader { data, at: 0, end: data.len() };
     // RpcConnHeader: a request. RequestHeader: a broker's service, and a version. RequestBody: method 13 and a timeout.
     let (connection, head, body) = (reader.block()?, reader.block()?, reader.block()?);
     let usual = data[connection] == [0x08, 0] && matches!(data[head], [0x08, 2 | 3, 0x10, ..0x80]);
-    (usual && data[body.clone()].starts_with(&[0x08, 13, 0x10])).then_some(())?;
+    (usual && data[body.clone()].starts_with(&[METHOD as u8, SEND_MESSAGE, TIMEOUT as u8])).then_some(())?;
     let mut reader = Reader { data, at: body.start + 3, end: body.end };
-    let (_, tag, request) = (reader.value()?, reader.tag()?, reader.block()?);
-    (tag == 0x1A && request.end == body.end).then_some(())?;
-    let mut reader = Reader { data, at: request.start, end: request.end };
-    let (mut head, mut numbers, mut blocks) = (Vec::new(), [None; 8], [const { None::<Range<usize>> }; 10]);
+    let (_, tag, asked) = (reader.value()?, reader.tag()?, reader.block()?);
+    (tag == REQUEST && asked.end == body.end).then_some(())?;
+    let mut reader = Reader { data, at: asked.start, end: asked.end };
+    let (mut head, mut partition, mut flag, mut came, mut sent_from) = (Vec::new(), None, None, None, None);
+    let (mut payload, mut tag, mut time) = (None, 0..0, 0..0);
     while reader.at < reader.end {
         let start = reader.at;
-        let tag = reader.tag()?;
-        match (tag >> 3, tag & 7) {
-            // As for parsers, the last one counts.
-            (field @ (3 | 5..=7), 0) => numbers[field as usize] = Some(reader.value()? as i32),
-            (field @ (4 | 8 | 9), 2) => blocks[field as usize] = Some(reader.block()?),
-            (1 | 2 | 10.., _) => {
-                reader.pass(tag)?;
+        // As for parsers, the last one counts.
+        match reader.tag()? {
+            request::PARTITION => partition = Some(reader.value()? as i32),
+            request::PAYLOAD => payload = Some(reader.block()?),
+            request::FLAG => flag = Some(reader.value()? as i32),
+            request::CHECKSUM => came = Some(reader.value()? as i32),
+            request::SENT_FROM => sent_from = Some(reader.value()? as i32),
+            request::TAG => tag = reader.block()?,
+            request::TIME => time = reader.block()?,
+            other if matches!(other >> 3, 1 | 2 | 10..) => {
+                reader.pass(other)?;
                 head.extend_from_slice(&data[start..reader.at]);
             }
             _ => return None,
         }
     }
-    let [_, _, _, partition, _, flag, came, sent_from] = numbers;
-    let text = |field: usize| std::str::from_utf8(blocks[field].clone().map_or(&[], |at| &data[at])).ok();
-    let (tag, _, _) = (text(8)?, text(9)?, sent_from?);
-    let payload = blocks[4].clone().filter(|at| (1..=most_bytes).contains(&at.len()))?;
+    let text = |place: Range<usize>| std::str::from_utf8(&data[place]).ok();
+    let (tag, _, _) = (text(tag)?, text(time)?, sent_from?);
+    let payload = payload.filter(|at| (1..=most_bytes).contains(&at.len()))?;
     let checksum = checksum(&data[payload.clone()]);
     (came? == -1 || came? == checksum).then_some(())?;
     // What Python strips, and Java's hash.
     let tag = tag.trim_matches(|one: char| one.is_whitespace() || ('\x1C'..='\x1F').contains(&one));
     let hash = tag.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
     let tag_hash = if tag.is_empty() { -1 } else { hash };
-    Some((head, Send { partition: partition?, payload, flag: flag?, checksum, tag_hash }))
+    let send = Send { partition: partition?, payload, flag: flag?, checksum, tag_hash };
+    Some(Asked { head, send })
 }

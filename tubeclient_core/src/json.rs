@@ -204,6 +204,7 @@ impl<'a> Json<'a> {
     }
 
     /// Up to the next quote, escape or control character, and that one.
+    #[expect(clippy::inline_always, reason = "all texts of JSON go through it")]
     #[inline(always)]
     fn run(&mut self) -> Option<(&'a str, u8)> {
         let rest = self.text.as_bytes().get(self.at..)?;

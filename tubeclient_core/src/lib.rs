@@ -4,6 +4,7 @@
 //! It takes what brokers and producers usually write. Of anything else it says "not mine", with `None`, and the plain
 //! Python code decides, which is the reference: so errors have one author. It never fails for bytes.
 
+mod calls;
 mod cells;
 mod changes;
 mod columns;

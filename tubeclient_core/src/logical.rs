@@ -1,5 +1,5 @@
 //! Values that an envelope's schema of Debezium's gives a meaning: days, pieces of a second, bytes of decimals.
-//! tubeclient.records.logical_types has the rules.
+//! `tubeclient.records.logical_types` has the rules.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

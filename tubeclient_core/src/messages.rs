@@ -7,7 +7,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::wire::{Message, read_answer};
+use crate::wire::{Answer, Message, read_answer};
 
 /// Messages that do not match their checksums: number, the checksum that came, that of the payload.
 type Damaged = Vec<(usize, i32, i32)>;
@@ -70,7 +70,7 @@ impl Messages {
     }
 
     /// All of them, or the `first` ones, and the damaged ones of these.
-    fn checked<'py>(slf: Bound<'py, Self>, first: Option<usize>) -> PyResult<(Bound<'py, Self>, Damaged)> {
+    fn checked(slf: Bound<'_, Self>, first: Option<usize>) -> PyResult<(Bound<'_, Self>, Damaged)> {
         let py = slf.py();
         let some = match first {
             Some(count) if count < slf.get().count => Bound::new(py, slf.get().cut(count))?,
@@ -108,20 +108,20 @@ pub fn checksum(payload: &[u8]) -> i32 {
     (crc32fast::hash(payload) & 0x7FFF_FFFF) as i32
 }
 
-/// The messages of a GetMessageResponseB2C, the bytes `start` to `end` of `stream`, and the bytes of all its other
+/// The messages of a `GetMessageResponseB2C`, the bytes `start` to `end` of `stream`, and the bytes of all its other
 /// fields. None if it is not written as protobuf writes it.
 #[pyfunction]
-pub fn take_messages<'py>(
-    py: Python<'py>,
+pub fn take_messages(
+    py: Python<'_>,
     stream: PyBackedBytes,
     start: usize,
     end: usize,
-) -> Option<(Bound<'py, PyBytes>, Messages)> {
+) -> Option<(Bound<'_, PyBytes>, Messages)> {
     if start > end || end > stream.len() {
         return None;
     }
-    let (rest, all) = py.detach(|| read_answer(&stream, start..end))?;
-    let count = all.len();
-    let messages = Messages { stream: Arc::new(stream), all: Arc::new(all), count, ids: PyOnceLock::new() };
+    let Answer { messages, rest } = py.detach(|| read_answer(&stream, start..end))?;
+    let count = messages.len();
+    let messages = Messages { stream: Arc::new(stream), all: Arc::new(messages), count, ids: PyOnceLock::new() };
     Some((PyBytes::new(py, &rest), messages))
 }

@@ -19,6 +19,7 @@ pub fn whole(text: &str, kind: Whole) -> Option<i64> {
 }
 
 /// The number that is nearest to a text; None if that is infinite. `single`: of those with 32 bits.
+#[expect(clippy::float_cmp, reason = "both are rounded, and have to be the same")]
 pub fn float(text: &str, single: bool) -> Option<f64> {
     Digits::of(text)?;
     let value: f64 = text.parse().ok()?;

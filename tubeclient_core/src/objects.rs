@@ -77,7 +77,7 @@ fn read_object<'a>(
         }
     }
     source?;
-    Some((time_ms.filter(is_time)?, body?))
+    Some((time_ms.filter(|millis| is_time(*millis))?, body?))
 }
 
 fn read_param(data: &[u8], place: Range<usize>) -> Option<Pair<'_>> {

@@ -219,10 +219,10 @@ fn put_pairs<'a, V: From<&'a str>>(found: &mut Vec<(&'a str, V)>, text: &'a str)
 
 /// A number of usual length; Python's longest is no i64.
 pub fn millis(text: &str) -> Option<i64> {
-    text.parse().ok().filter(|millis| text.len() < 20 && is_time(millis))
+    text.parse().ok().filter(|millis| text.len() < 20 && is_time(*millis))
 }
 
 /// Whether Spark's timestamps can be so many milliseconds.
-pub fn is_time(millis: &i64) -> bool {
+pub fn is_time(millis: i64) -> bool {
     millis.unsigned_abs() < MAX_MILLIS
 }

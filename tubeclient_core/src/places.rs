@@ -1,4 +1,4 @@
-//! What orders changes: the database's time, and the place in its log. tubeclient.records.log_places has the facts; here
+//! What orders changes: the database's time, and the place in its log. `tubeclient.records.log_places` has the facts; here
 //! are MySQL's and PostgreSQL's.
 
 use crate::cells::{Cells, Column};
@@ -105,7 +105,7 @@ fn gtid_place(gtid: &str) -> Option<Option<(String, i64)>> {
     is_usual.then_some(Some((format!("domain {domain}"), digits(number)?)))
 }
 
-/// PostgreSQL's `sequence`, as in ["24023119","24023128"]: the last commit, and the place itself.
+/// PostgreSQL's `sequence`, as in `["24023119","24023128"]`: the last commit, and the place itself.
 fn of_sequence(text: &str) -> Option<(Option<i64>, Option<i64>)> {
     let (mut json, mut found) = (Json::of(text), Vec::new());
     json.list(|json| {

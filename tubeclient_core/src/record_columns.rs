@@ -173,7 +173,7 @@ impl Records {
         let made = || -> Result<_, ArrowError> {
             let pairs = [("key", self.keys.column::<Utf8Type>()?), ("value", self.values.column::<Utf8Type>()?)];
             let fields = pairs.iter().map(|(name, one)| Field::new(*name, one.data_type().clone(), *name == "value"));
-            let entries = StructArray::try_new(Fields::from_iter(fields), pairs.map(|(_, one)| one).to_vec(), None)?;
+            let entries = StructArray::try_new(fields.collect::<Fields>(), pairs.map(|(_, one)| one).to_vec(), None)?;
             let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
             let records: Vec<(&str, ArrayRef)> = vec![
                 ("message", Arc::new(Int32Array::from(self.messages))),

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyList};
 
+use crate::calls::{DATA, METHOD, REQUEST, SEND_MESSAGE, SUCCESS, request, response};
 use crate::messages::checksum;
 use crate::wire::Reader;
 
@@ -13,7 +14,7 @@ const BLOCK_BYTES: usize = 8192;
 const MAX_BLOCKS: usize = 3584;
 const MAX_STREAM_BYTES: usize = BLOCK_BYTES * MAX_BLOCKS;
 
-/// As Python's OutgoingMessage: topic, payload, flag, tag, time.
+/// As Python's `OutgoingMessage`: topic, payload, flag, tag, time.
 type Message<'py> = (PyBackedStr, Bound<'py, PyBytes>, i32, PyBackedStr, PyBackedStr);
 
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -25,13 +26,13 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 /// protobuf writes a negative int32 as the int64 it is.
-fn put_int(out: &mut Vec<u8>, field: u8, value: i32) {
-    out.push(field << 3);
+fn put_int(out: &mut Vec<u8>, tag: u64, value: i32) {
+    put_varint(out, tag);
     put_varint(out, i64::from(value) as u64);
 }
 
-pub fn put_block(out: &mut Vec<u8>, field: u8, value: &[u8]) {
-    out.push(field << 3 | 2);
+pub fn put_block(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
+    put_varint(out, tag);
     put_varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
@@ -50,7 +51,7 @@ pub fn put_frame(out: &mut Vec<u8>, serial: i32, stream: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// The frames of SendMessageRequestP2B, one for each message. `envelope` is what comes before a RequestBody's length,
+/// The frames of `SendMessageRequestP2B`, one for each message. `envelope` is what comes before a `RequestBody`'s length,
 /// and its fields but the last; `around` are the request's fields before the topic and after the time. None: a message
 /// is not what it ought to be.
 #[pyfunction]
@@ -78,20 +79,20 @@ pub fn encode_sends<'py>(
             let (topic, payload, flag, tag, time) = one;
             request.clear();
             request.extend_from_slice(&around.0);
-            put_block(&mut request, 2, topic.as_bytes());
-            put_int(&mut request, 3, partition);
-            put_block(&mut request, 4, payload);
-            put_int(&mut request, 5, *flag);
-            put_int(&mut request, 6, checksum(payload));
-            put_int(&mut request, 7, sent_from);
-            for (field, text) in [(8, tag), (9, time)] {
+            put_block(&mut request, request::TOPIC, topic.as_bytes());
+            put_int(&mut request, request::PARTITION, partition);
+            put_block(&mut request, request::PAYLOAD, payload);
+            put_int(&mut request, request::FLAG, *flag);
+            put_int(&mut request, request::CHECKSUM, checksum(payload));
+            put_int(&mut request, request::SENT_FROM, sent_from);
+            for (field, text) in [(request::TAG, tag), (request::TIME, time)] {
                 if !text.is_empty() {
                     put_block(&mut request, field, text.as_bytes());
                 }
             }
             request.extend_from_slice(&around.1);
             let mut start = envelope.1.to_vec();
-            start.push(3 << 3 | 2);
+            put_varint(&mut start, REQUEST);
             put_varint(&mut start, request.len() as u64);
             stream.clear();
             stream.extend_from_slice(&envelope.0);
@@ -110,14 +111,21 @@ pub fn encode_sends<'py>(
 #[pyfunction]
 pub fn take_frames<'py>(py: Python<'py>, data: &[u8]) -> (usize, Vec<(i32, Bound<'py, PyBytes>)>) {
     let (mut end, mut frames) = (0, Vec::new());
-    while let Some((serial, stream, length)) = take_frame(&data[end..]) {
-        frames.push((serial, PyBytes::new(py, &stream)));
-        end += length;
+    while let Some(frame) = take_frame(&data[end..]) {
+        frames.push((frame.serial, PyBytes::new(py, &frame.stream)));
+        end += frame.bytes;
     }
     (end, frames)
 }
 
-fn take_frame(data: &[u8]) -> Option<(i32, Vec<u8>, usize)> {
+struct Frame {
+    serial: i32,
+    stream: Vec<u8>,
+    /// How many the frame has.
+    bytes: usize,
+}
+
+fn take_frame(data: &[u8]) -> Option<Frame> {
     let number = |at: usize| Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?));
     if number(0)? != BEGIN_TOKEN {
         return None;
@@ -136,16 +144,20 @@ fn take_frame(data: &[u8]) -> Option<(i32, Vec<u8>, usize)> {
         stream.extend_from_slice(block);
         at += 4 + length;
     }
-    Some((serial, stream, at))
+    Some(Frame { serial, stream, bytes: at })
 }
+
+/// Where a broker stored a message, if it says so, and the message's id.
+#[derive(Debug, PartialEq, IntoPyObject)]
+pub struct Sent(Option<i64>, i64);
 
 /// Offset and message id of each answer that says the broker has the message; None for all others.
 #[pyfunction]
-pub fn take_sent(streams: Vec<PyBackedBytes>) -> Vec<Option<(Option<i64>, i64)>> {
+pub fn take_sent(streams: Vec<PyBackedBytes>) -> Vec<Option<Sent>> {
     streams.iter().map(|stream| read_sent(stream)).collect()
 }
 
-fn read_sent(data: &[u8]) -> Option<(Option<i64>, i64)> {
+fn read_sent(data: &[u8]) -> Option<Sent> {
     let mut reader = Reader { data, at: 0, end: data.len() };
     // RpcConnHeader: a response. ResponseHeader: success; service and version may follow.
     let (connection, head, body) = (reader.block()?, reader.block()?, reader.block()?);
@@ -157,8 +169,7 @@ fn read_sent(data: &[u8]) -> Option<(Option<i64>, i64)> {
         matches!(rest.tag()?, 0x10 | 0x18).then_some(())?;
         rest.value()?;
     }
-    // RspResponseBody: method 13, and its data.
-    if !data[body.clone()].starts_with(&[0x08, 13, 0x12]) {
+    if !data[body.clone()].starts_with(&[METHOD as u8, SEND_MESSAGE, DATA as u8]) {
         return None;
     }
     let mut answer = Reader { data, at: body.start + 3, end: body.end };
@@ -166,14 +177,18 @@ fn read_sent(data: &[u8]) -> Option<(Option<i64>, i64)> {
     if answer.at as u64 + length != body.end as u64 {
         return None;
     }
-    // SendMessageResponseB2P: five numbers that count here, and a text.
-    let (mut numbers, mut text) = ([None; 8], None);
+    let (mut success, mut code, mut text, mut id, mut offset) = (None, None, None, None, None);
+    let (mut require_auth, mut append_time) = (None, None);
     while answer.at < answer.end {
-        let tag = answer.tag()?;
-        let again = match (tag >> 3, tag & 7) {
-            (3, 2) => text.replace(answer.block()?).is_some(),
-            (field @ (1 | 2 | 4..=7), 0) => numbers[field as usize].replace(answer.value()?).is_some(),
-            (8.., _) => answer.pass(tag).is_none(),
+        let again = match answer.tag()? {
+            response::SUCCESS => success.replace(answer.value()?).is_some(),
+            response::CODE => code.replace(answer.value()? as i32).is_some(),
+            response::TEXT => text.replace(answer.block()?).is_some(),
+            response::REQUIRE_AUTH => require_auth.replace(answer.value()?).is_some(),
+            response::MESSAGE_ID => id.replace(answer.value()? as i64).is_some(),
+            response::APPEND_TIME => append_time.replace(answer.value()?).is_some(),
+            response::APPEND_OFFSET => offset.replace(answer.value()? as i64).is_some(),
+            tag if tag >> 3 > response::LAST_NUMBER => answer.pass(tag).is_none(),
             _ => true,
         };
         if again {
@@ -181,6 +196,62 @@ fn read_sent(data: &[u8]) -> Option<(Option<i64>, i64)> {
         }
     }
     std::str::from_utf8(&data[text?]).ok()?;
-    numbers[1]?;
-    (numbers[2]? as i32 == 200).then_some((numbers[7].map(|offset| offset as i64), numbers[5]? as i64))
+    success?;
+    (code? == SUCCESS).then_some(Sent(offset, id?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_taken_as_it_was_put() {
+        let stream: Vec<u8> = (0..2 * BLOCK_BYTES + 7).map(|at| at as u8).collect();
+        let mut data = Vec::new();
+        put_frame(&mut data, -3, &stream).unwrap();
+        let frame = take_frame(&data).unwrap();
+        assert_eq!((frame.serial, frame.bytes), (-3, data.len()));
+        assert_eq!(frame.stream, stream);
+        for cut in [0, 3, HEADER_BYTES, HEADER_BYTES + 3, data.len() - 1] {
+            assert!(take_frame(&data[..cut]).is_none(), "{cut}");
+        }
+        data[0] ^= 1;
+        assert!(take_frame(&data).is_none());
+    }
+
+    #[test]
+    fn streams_have_bounds() {
+        assert_eq!(put_frame(&mut Vec::new(), 1, &[]), None);
+        assert_eq!(put_frame(&mut Vec::new(), 1, &vec![0; MAX_STREAM_BYTES + 1]), None);
+        assert_eq!(put_frame(&mut Vec::new(), 1, &vec![0; MAX_STREAM_BYTES]), Some(()));
+    }
+
+    #[test]
+    fn numbers_are_written_as_protobuf_writes_them() {
+        let mut out = Vec::new();
+        put_varint(&mut out, 300);
+        put_int(&mut out, request::FLAG, 2);
+        put_block(&mut out, request::TAG, b"web");
+        assert_eq!(out, [0xAC, 2, 0x28, 2, 0x42, 3, b'w', b'e', b'b']);
+        out.clear();
+        put_int(&mut out, request::CHECKSUM, -1);
+        assert_eq!(out, [0x30, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1]);
+    }
+
+    #[test]
+    fn an_answer_says_where_the_message_is() {
+        // A response, success; method 13; success, 200, "7", the id and the offset.
+        let answer = |code: u8| {
+            vec![
+                2, 0x08, 1, 2, 0x08, 0, 16, 0x08, 13, 0x12, 12, 0x08, 1, 0x10, code, 1, 0x1A, 1, b'7', 0x28, 7, 0x38,
+                28,
+            ]
+        };
+        assert_eq!(read_sent(&answer(0xC8)), Some(Sent(Some(28), 7)));
+        assert_eq!(read_sent(&answer(0xC9)), None);
+        let whole = answer(0xC8);
+        for cut in 0..whole.len() {
+            assert_eq!(read_sent(&whole[..cut]), None, "{cut}");
+        }
+    }
 }

@@ -64,20 +64,19 @@ impl Zone {
         if let Some((_, offset_s)) = self.last.filter(|(known, _)| *known == slot) {
             return Some(offset_s);
         }
-        let offset_s = match self.known.get(&slot) {
-            Some(&known) => known,
-            None => {
-                let asked = Python::attach(|py| ask.call1(py, (slot,))?.extract(py));
-                let found = asked.unwrap_or_else(|error| {
-                    self.error = Some(error);
-                    None
-                });
-                if self.known.len() >= KNOWN_SLOTS {
-                    self.known.clear();
-                }
-                self.known.insert(slot, found);
-                found
+        let offset_s = if let Some(&known) = self.known.get(&slot) {
+            known
+        } else {
+            let asked = Python::attach(|py| ask.call1(py, (slot,))?.extract(py));
+            let found = asked.unwrap_or_else(|error| {
+                self.error = Some(error);
+                None
+            });
+            if self.known.len() >= KNOWN_SLOTS {
+                self.known.clear();
             }
+            self.known.insert(slot, found);
+            found
         }?;
         self.last = Some((slot, offset_s));
         Some(offset_s)
