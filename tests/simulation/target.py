@@ -337,9 +337,10 @@ class MemoryBadRecords:
         own = [one for one in self._table.rows if one.table in table_ids]
         return {one.attempt for one in own if one.sequence > self._table.last_settled(one.table)}
 
-    def last_numbers(self, target: TableDetail) -> tuple[int, int]:
-        settled = self._table.last_settled(target.table_id)
-        return max([settled, *(one.sequence for one in self._table.rows if one.table == target.table_id)]), settled
+    def last_numbers(self, table_ids: Collection[str], target: TableDetail) -> tuple[int, int]:
+        ids = {*table_ids, target.location}
+        settled = max(map(self._table.last_settled, ids))
+        return max([settled, *(one.sequence for one in self._table.rows if one.table in ids)]), settled
 
     def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
         self._pause("settle")
