@@ -85,6 +85,8 @@ class TableBy:
     """Of inlong the group; of an attribute its name; of a path its steps; of an envelope some of `_DATABASE`."""
     format: str = "raw"
     encoding: str = "UTF-8"
+    payload: str = "raw"
+    """The source's option: whether a record is a message, or one of a pack."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the records, as RecordSpec has it: those of JSON's syntax."""
     reads_columns: bool = False
@@ -108,14 +110,16 @@ class TableBy:
             return None
         name = text.removeprefix("attribute.")
         has_no_schema = not (settings.schema or settings.schema_from_inlong)
+        given = [how.lower() for option, how in settings.source_options.items() if option.lower() == "payload"]
+        payload = given[-1] if given else "raw"
         if text in ("topic", "tag") or (text != name and name):
-            return cls("attribute" if text != name else text, (name,))
+            return cls("attribute" if text != name else text, (name,), payload=payload)
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
         syntax = {option: how for option, how in settings.format_options.items() if option.startswith("allow")}
         reads_columns = kind in CHANGES and has_no_schema
         reads_keys = reads_columns and settings.key == (PK_NAMES,)
-        how = kind, settings.encoding or "UTF-8", syntax if kind == "json" else {}, reads_columns, reads_keys
+        how = kind, settings.encoding or "UTF-8", payload, syntax if kind == "json" else {}, reads_columns, reads_keys
         if steps and all(steps):
             found = cls("path", steps, *how)
         elif words[-1] == "table" and words == tuple(word for word in _DATABASE if word in words):
@@ -260,6 +264,8 @@ class TableBy:
             found += [self.format] if self.kind == "envelope" else []
             found.append(codecs.lookup(self.encoding).name)
             found += [f"{name}={how}" for name, how in sorted(self.options.items())]
+        if self.payload != "raw" and self.kind not in ("topic", "tag"):  # those are the message's, not the record's
+            found.append(f"payload={self.payload}")
         return ", ".join(found)
 
     @property
