@@ -49,7 +49,7 @@ class Defence:
     """Makes what stands there instead, of what is there."""
 
 
-_PLAIN: dict[str, Any] = {"streams": 0, "tasks_write": False}
+_PLAIN: dict[str, Any] = {"streams": 0, "tasks_write": False, "is_iceberg": False}
 INGEST = "tubeclient_ingest."
 RANGE = "tubeclient.flows.read_range:RangeRead."
 

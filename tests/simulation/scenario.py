@@ -57,10 +57,12 @@ class Scenario:
         drawn_now = Conditions.drawn(self.rng)
         streams = random.Random(f"{seed} streams").choice((0, 0, 2, 4)) if drawn_now.ingests else 0
         tasks_write = random.Random(f"{seed} writer").random() < 0.6
-        self.conditions = replace(drawn_now, streams=streams, tasks_write=tasks_write)
-        self.conditions = replace(self.conditions, **given)
+        is_iceberg = random.Random(f"{seed} format").random() < 0.4
+        drawn_now = replace(drawn_now, streams=streams, tasks_write=tasks_write, is_iceberg=tasks_write and is_iceberg)
+        self.conditions = replace(drawn_now, **given)
         self._kinds = kinds
         self.world = World(self.rng.getrandbits(48), folder, self.conditions.brokers, self.conditions.streams)
+        self.world.target.is_iceberg = self.conditions.is_iceberg
         set_world(self.world)
         for topic in self.conditions.topics:
             self.world.put_topic(topic, *self.conditions.shapes[topic])

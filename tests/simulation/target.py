@@ -59,6 +59,7 @@ class TargetLog:
         self._properties: list[dict[str, str]] = []
         """Of each version."""
         self.on_commit: Callable[[TargetLog], None] = lambda _: None
+        self.is_iceberg = False
 
     @property
     def rows(self) -> list[Row]:
@@ -160,7 +161,7 @@ class GroupLog(TargetLog):
     def table(self, name: str) -> TargetLog:
         if name not in self.tables:
             self.tables[name] = TargetLog(name)
-            self.tables[name].on_commit = self.on_commit
+            self.tables[name].on_commit, self.tables[name].is_iceberg = self.on_commit, self.is_iceberg
         return self.tables[name]
 
     def a_table(self, rng: random.Random) -> TargetLog:
@@ -246,7 +247,9 @@ class MemoryTarget:
         self._commit(made, record, seen)
 
     def commit(self, files: Sequence[DataFile], record: SinkRecord) -> None:
-        """As LogTable does: on the version of the last look."""
+        """As LogTable does, or IcebergTable: on the version of the last look."""
+        if self._log.is_iceberg and record.based_on not in (None, self._read_at - 1):
+            raise ConcurrentWrite("it was looked at since")
         last = self._log.last_of(record.transaction_id, self._read_at)
         if last is not None and last >= record.sequence:
             raise ConcurrentWrite("the number is taken")
@@ -259,6 +262,8 @@ class MemoryTarget:
             if any(one.transaction and one.transaction[0] == name for one in log.versions[seen:]):
                 raise ConcurrentWrite("another commit used this transaction's id")
             number = len(log.versions)
+            if log.is_iceberg and number > seen:
+                raise ConcurrentWrite("another snapshot came first")
             before = log.versions[-1].rows if log.versions else ()
             transaction = name, record.sequence
             text, looked_at = record.to_json(), self._read_at
