@@ -23,6 +23,7 @@ import pytest
 from spark_source.read.schema import arrow_types
 from tests.distributions import ROOT
 from tests.http_gate import Answer, Gate
+from tests.ports import silent_server
 from tests.tubeclient_ingest.iceberg_catalogs import CATALOGS, Described, describe, pyiceberg_home
 from tests.tubeclient_ingest.test_iceberg_table import COLUMNS, KEY, Writing
 from tubeclient.errors import ConfigurationError
@@ -234,3 +235,16 @@ def test_the_page_names_what_describes_a_rest_catalog_in_s3(any_catalog: Describ
     [options] = re.findall(r"\[storage-options\]\n((?: {8}\w.*\n)+)", page)
     of_this_server = {"AWS_ALLOW_HTTP", "aws_conditional_put"}  # it has no TLS; the latter is for Delta's tables
     assert set(tomllib.loads(textwrap.dedent(options))) == set(any_catalog.storage_options) - of_this_server
+
+
+def test_silent_server_of_tokens(
+    gate: Gate, rest: Described, pyiceberg_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog that wants a token ends with an error if the server of tokens says nothing."""
+    monkeypatch.setattr(iceberg_catalog, "_TIMEOUTS", (5.0, 1.0))
+    with silent_server() as (port, _):
+        oauth2 = f"client_id: me\nclient_secret: {SECRET}\ntoken_url: http://127.0.0.1:{port}/token"
+        auth = "\ntype: oauth2\noauth2:\n" + textwrap.indent(oauth2, "  ")
+        describe(pyiceberg_home, lake=rest.properties | {"auth": textwrap.indent(auth, " " * 6)})
+        iceberg_catalog.open_catalog.cache_clear()
+        refused_of("lake.shop.orders", r"read timeout=1\.0.*Look whether the catalog lake")

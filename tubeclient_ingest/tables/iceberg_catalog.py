@@ -53,8 +53,10 @@ def own_properties(name: str) -> dict[str, Any]:
 @contextmanager
 def _timeouts() -> Iterator[None]:
     """Within it pyiceberg makes sessions of requests that have timeouts. It has no setting for them, and requests then
-    waits for ever."""
+    waits for ever. Where it asks for tokens, they stay: it does so again when one expires."""
     rest: Any = import_module("pyiceberg.catalog.rest")
+    auth: Any = import_module("pyiceberg.catalog.rest.auth")
+    auth.requests = _TokenRequests
     before = rest.Session
 
     class Session(before):  # type: ignore[misc, valid-type]
@@ -66,6 +68,14 @@ def _timeouts() -> Iterator[None]:
         yield
     finally:
         rest.Session = before
+
+
+class _TokenRequests:
+    @staticmethod
+    def post(*given: Any, **named: Any) -> Any:
+        import requests
+
+        return requests.post(*given, timeout=_TIMEOUTS, **named)
 
 
 def secrets_in(properties: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
