@@ -8,7 +8,7 @@
     │   └── DeadlineExceeded      (also a TimeoutError)
     ├── ProtocolError             bytes that are not TubeMQ's
     │   ├── CorruptMessage        a message that does not match its checksum
-    │   └── ContradictoryAnswers  messages that do not fit their offsets
+    │   └── ContradictoryAnswers  messages that do not match their offsets
     ├── RemoteError               the server could not run the call
     │   └── StandbyMaster         this master is a standby: ask the next one
     ├── StatusError               the server ran the call and answered a code other than 200
@@ -213,13 +213,13 @@ class StatusError(TubeError):
 
 
 class BadRequest(StatusError):
-    """400: the call is wrong for the server: a missing or invalid value, a message over its limit."""
+    """400: the server rejects the call: a value is missing or invalid, or a message is over its limit."""
 
     condition = "BAD_REQUEST"
 
 
 class NothingToRead(StatusError):
-    """404: nothing to read at this moment."""
+    """404: nothing to read right now."""
 
     condition = "NOTHING_TO_READ"
     retriable = True
@@ -239,7 +239,9 @@ class PartitionUnavailable(NotAvailable):
     """
 
     condition = "PARTITION_UNAVAILABLE"
-    advice = "Allow it for the topic on its brokers, or bring them online; the master's list follows within a minute"
+    advice = (
+        "Allow it for the topic on its brokers, or bring the brokers online; the master's list updates within a minute"
+    )
 
     def __init__(
         self, message: str, *, code: int = 422, context: str = "", partition: str = "", topic: str = ""
@@ -252,7 +254,9 @@ class PartitionOccupied(StatusError):
 
     condition = "PARTITION_OCCUPIED"
     retriable = True
-    advice = "Another client of the group reads this partition; it is free again when that client releases it or dies"
+    advice = (
+        "Another client of the group is reading this partition, and frees it when it releases the partition or dies"
+    )
 
 
 class RegistrationLost(StatusError):
@@ -267,34 +271,36 @@ class RegistrationLost(StatusError):
 
 
 class PartitionTaken(StatusError):
-    """412: the partition went to another client unnoticed."""
+    """412: the partition was given to another client without this one noticing."""
 
     condition = "PARTITION_TAKEN"
 
 
 class AuthenticationFailed(StatusError):
-    """415: the server did not accept user, password or visit token."""
+    """415: the server rejected the user, password or visit token."""
 
     condition = "AUTHENTICATION_FAILED"
     advice = "Check the user, the password, and this machine's clock; readers may need a visit token"
 
 
 class GroupConflict(StatusError):
-    """424 to 428: live clients of the group use another mode, other topics, other filters or another sessionKey."""
+    """424 to 428: live clients of the group use a different mode, topics, filters or sessionKey."""
 
     condition = "GROUP_CONFLICT"
-    advice = "All live clients of a group, other sources of this query too, must agree; stop them or use another group"
+    advice = (
+        "All live clients of a group, including this query's other sources, must agree; stop them, or use another group"
+    )
 
 
 class SourceCountConflict(StatusError):
-    """429: live clients of the group have another sourceCount."""
+    """429: live clients of the group use a different sourceCount."""
 
     condition = "SOURCE_COUNT_CONFLICT"
-    advice = "Live clients of this group were started with another sourceCount; use theirs, or another group"
+    advice = "Live clients of this group use a different sourceCount; use the same one, or another group"
 
 
 class NodeIdConflict(StatusError):
-    """430: a live client of the group has this nodeId."""
+    """430: a live client of the group already has this nodeId."""
 
     condition = "NODE_OCCUPIED"
     advice = (
@@ -311,14 +317,14 @@ class TopicNotDeployed(StatusError):
 
 
 class GroupForbidden(StatusError):
-    """450, 455: the cluster does not allow this group to consume this topic, or only with other filters."""
+    """450, 455: the cluster does not allow this group to consume this topic, or allows it only with other filters."""
 
     condition = "GROUP_FORBIDDEN"
-    advice = "Authorise the group for the topic on the master, or use an authorised group"
+    advice = "Authorize the group for the topic on the master, or use an authorized group"
 
 
 class SpeedLimited(StatusError):
-    """452: the broker's flow control requests a wait."""
+    """452: the broker's flow control asks the client to wait."""
 
     condition = "SPEED_LIMITED"
     retriable = True
@@ -335,7 +341,7 @@ class NoSuchPartition(StatusError):
     """500 with the brokers' text for a partition that the topic does not have in that store."""
 
     condition = "PARTITION_NOT_FOUND"
-    advice = "The topic has fewer partitions per store on this broker; name an existing one"
+    advice = "The topic has fewer partitions per store on this broker; use an existing one"
 
 
 class UnknownGroup(TubeError):
@@ -386,8 +392,8 @@ class StalePack(_OfPartition):
 
     def __init__(self, *, partition: str) -> None:
         super().__init__(
-            f"the pack of partition {partition} is not out any more: it was confirmed before, or given up after "
-            "confirm_timeout_ms, or its partition was released, moved or lost; what was not confirmed comes again",
+            f"the pack of partition {partition} can no longer be confirmed: it already was, or confirm_timeout_ms "
+            "ran out, or its partition was released, moved or lost; unconfirmed messages are delivered again",
             partition=partition,
         )
 
