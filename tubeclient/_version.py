@@ -8,8 +8,8 @@ __version__ = "0.1.0"
 # syntax error, or a name that `typing` lacks.
 if sys.version_info < (3, 11):  # noqa: UP036
     error = ImportError(
-        "[NEEDS_NEWER_PYTHON] {} is Python {}.{}, and pyspark-tubeclient needs 3.11 or newer, on the driver and on all "
-        "executors".format(sys.executable, *sys.version_info[:2])
+        "[NEEDS_NEWER_PYTHON] {} is Python {}.{}, but pyspark-tubeclient needs 3.11 or newer, on the driver and on "
+        "all executors".format(sys.executable, *sys.version_info[:2])
     )
     error.condition = "NEEDS_NEWER_PYTHON"
     raise error

@@ -18,7 +18,7 @@ def checked_kind(value: object, kind: type[T], name: str, example: str) -> T:
     password in the wrong place."""
     if not isinstance(value, kind):
         given = "None" if value is None else _one(type(value))
-        raise ConfigurationError(f"{name} must be {_one(kind)}, as {example}; not {given}")
+        raise ConfigurationError(f"{name} must be {_one(kind)}, such as {example}, not {given}")
     return value
 
 
@@ -33,12 +33,12 @@ def checked_partition(value: object) -> PartitionKey:
 
 def checked_partitions(offsets: object, name: str) -> Mapping[PartitionKey, object]:
     """Return `offsets` if it maps partitions to whatever; ConfigurationError, with the argument's `name`, if not."""
-    wanted = f"{name} is a map from PartitionKey to offset"
+    wanted = f"{name} must be a map from PartitionKey to offset"
     if not isinstance(offsets, Mapping):
-        raise ConfigurationError(f'{wanted}, as {{PartitionKey.parse("1:clicks:0"): 28}}, not {offsets!r}')
+        raise ConfigurationError(f'{wanted}, such as {{PartitionKey.parse("1:clicks:0"): 28}}, not {offsets!r}')
     for key in offsets:
         if not isinstance(key, PartitionKey):
-            raise ConfigurationError(f"{wanted}; {key!r} is no PartitionKey")
+            raise ConfigurationError(f"{wanted}; {key!r} is not a PartitionKey")
     return offsets
 
 
@@ -61,4 +61,4 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """What to write instead of an unknown name."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return f"did you mean {by_lower[near[0]]}?" if near else f"there are {', '.join(known)}"
+    return f"did you mean {by_lower[near[0]]}?" if near else f"use one of {', '.join(known)}"

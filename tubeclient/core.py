@@ -22,7 +22,9 @@ def _find() -> ModuleType | None:
     except (ImportError, AttributeError):  # the latter in a clone without a build, whose folder of sources is found
         return None
     if version != __version__:
-        _log.warning("tubeclient_core %s is not used, as this is pyspark-tubeclient %s", version, __version__)
+        _log.warning(
+            "ignoring tubeclient_core %s, because it does not match pyspark-tubeclient %s", version, __version__
+        )
         return None
     return tubeclient_core
 

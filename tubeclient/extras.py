@@ -15,8 +15,8 @@ class MissingPackage(ModuleNotFoundError):
     def of(cls, error: ModuleNotFoundError, extra: str) -> MissingPackage:
         """The error for a package that `extra` brings."""
         return cls(
-            f"[{cls.condition}] the package {error.name} is missing; "
-            f"pip install 'pyspark-tubeclient[{extra}]' brings it",
+            f"[{cls.condition}] the package {error.name} is missing; install it with pip install "
+            f"'pyspark-tubeclient[{extra}]'",
             name=error.name,
         )
 

@@ -136,10 +136,10 @@ def checked_offset(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"the offset {value!r} of {where} is not a whole number")
     if value > MAX_OFFSET:
-        raise ConfigurationError(f"the offset {value} of {where} is more than {MAX_OFFSET}, the most that TubeMQ has")
+        raise ConfigurationError(f"the offset {value} of {where} is more than {MAX_OFFSET}, TubeMQ's maximum")
     if not is_index_offset(value):
         raise ConfigurationError(
-            f"the offset {value} of {where} is not a multiple of {INDEX_ENTRY_BYTES} from 0 on; TubeMQ counts "
+            f"the offset {value} of {where} is not 0 or a positive multiple of {INDEX_ENTRY_BYTES}; TubeMQ counts "
             f"offsets in bytes of the index, {INDEX_ENTRY_BYTES} for each message"
         )
     return value

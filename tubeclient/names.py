@@ -66,7 +66,7 @@ def topic_name(name: object) -> str:
 def _listed(given: object, what: str, example: str) -> list[object]:
     """What a list of names holds. ConfigurationError, which begins with `what`, for a text or no list at all."""
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ConfigurationError(f"{what} must be a list of names, as in {example}; not {given!r}")
+        raise ConfigurationError(f"{what} must be a list of names, such as {example}, not {given!r}")
     return list(given)
 
 
@@ -81,7 +81,7 @@ def topic_pattern(value: object) -> re.Pattern[str]:
     if isinstance(value, re.Pattern) and isinstance(value.pattern, str):
         return value
     if not isinstance(value, str) or not value:
-        raise ValueError(f"is {value!r}; write a regular expression for whole names of topics, as in 'clicks_.*'")
+        raise ValueError(f"is {value!r}; use a regular expression that matches whole topic names, such as 'clicks_.*'")
     try:
         return re.compile(value)
     except re.error as error:
@@ -93,8 +93,8 @@ def new_topic_name(name: object) -> str:
     found = topic_name(name)
     if not _NEW_TOPIC.fullmatch(found):
         raise ConfigurationError(
-            f"{name!r} is not a name for a new topic: use a letter, then letters, digits and _, of ASCII, "
-            f"2 to {_TOPIC.most} characters, as in clicks_2"
+            f"{name!r} is not a valid name for a new topic: use 2 to {_TOPIC.most} ASCII characters, a letter first, "
+            "then letters, digits and _, such as clicks_2"
         )
     return found
 
@@ -109,9 +109,9 @@ def stored_group_name(name: object) -> GroupName:
     found = group_name(name)
     if (length := len(quote(found, safe=""))) > MAX_STORED_GROUP:
         raise ConfigurationError(
-            f"group {found[:20]}... is too long for an offsets table, which keeps each group in a folder of its name: "
-            f"{MAX_STORED_GROUP} letters, digits, '.', '-' and '_' are the most, all others count 3 for each byte of "
-            f"UTF-8, and it has {length}. Use a shorter one, or no offsets table"
+            f"group {found[:20]}... is too long for an offsets table, which stores each group in a folder of its "
+            f"name. The limit is {MAX_STORED_GROUP} characters, where any but letters, digits, '.', '-' and '_' "
+            f"count 3 for each UTF-8 byte, and this name has {length}. Use a shorter name, or no offsets table"
         )
     return found
 
@@ -128,7 +128,7 @@ def checked_tags(topic: str, tags: object) -> frozenset[str]:
     except ConfigurationError as error:
         raise ConfigurationError(f"the filter of topic {topic} cannot be used: {error}") from None
     if len(found) > MAX_TAGS:
-        raise ConfigurationError(f"topic {topic} is filtered by {len(found)} tags; {MAX_TAGS} is the most")
+        raise ConfigurationError(f"topic {topic} is filtered by {len(found)} tags; the limit is {MAX_TAGS}")
     return found
 
 
@@ -156,7 +156,7 @@ def checked_reader_groups(groups: Iterable[str]) -> tuple[str, ...]:
     """The reader groups, distinct, in the given order; ConfigurationError for none, and as for `group_name`."""
     found = tuple(dict.fromkeys(map(group_name, _listed(groups, "reader groups", '["etl-r0"]'))))
     if not found:
-        raise ConfigurationError("there is no reader group; name at least one")
+        raise ConfigurationError("no reader group is given; name at least one")
     return found
 
 
@@ -168,7 +168,7 @@ def why_no_group(group: str) -> str | None:
         return None
     return (
         f"the form of a reader group: reading ranges for group {found[1]} moves the positions of such groups on the "
-        "brokers, and messages would be repeated or lost. Use a name that does not end in -r and a number"
+        "brokers, so messages would be repeated or lost. Use a name that does not end in -r and a number"
     )
 
 
@@ -204,5 +204,5 @@ def read_topics(topics: Topics) -> dict[str, frozenset[str]]:
     names = _listed(topics, "topics", '["clicks"]')
     found = checked_filters(topics if isinstance(topics, Mapping) else dict.fromkeys(map(topic_name, names), ()))
     if not found:
-        raise ConfigurationError("no topic to read was named")
+        raise ConfigurationError("no topic to read is given")
     return found

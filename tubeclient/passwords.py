@@ -26,10 +26,10 @@ def check_password_sources(name: str, given: str | None, file: str | None, varia
     sources = {name: given, f"{name}_file": file, f"{name}_env": variable}
     named = [source for source, value in sources.items() if value is not None]
     if len(named) > 1:
-        raise ConfigurationError(f"{' and '.join(named)} are given together; give one of them")
+        raise ConfigurationError(f"{' and '.join(named)} exclude each other; give only one of them")
     for source in named:
         if not sources[source]:
-            raise ConfigurationError(f"{source} is empty; give a value or leave it out")
+            raise ConfigurationError(f"{source} is empty; give a value, or leave it out")
     return bool(named)
 
 

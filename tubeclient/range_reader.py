@@ -190,7 +190,7 @@ class RangeReader(ProcessBound):
                     lost.partition,
                     lost.start,
                     lost.end,
-                    f"the broker has the messages of partition {lost.partition} only from {lost.end}: at most "
+                    f"the broker has messages of partition {lost.partition} only from {lost.end} on: at most "
                     f"{lost.max_messages} messages from {lost.start} on expired before or during the read",
                 )
             self._lost(lost)
@@ -209,9 +209,9 @@ class RangeReader(ProcessBound):
                     yield LostRange(of.partition, start, min(first, of.end), within_packs=True)
                 elif size == 1 and of in suspected.lacking:
                     _log.warning(
-                        "partition %s, offsets [%d, %d): the broker left out %d index entries, although their data has"
-                        " not expired. It skips messages that are damaged on its disk; or the topic had more partitions"
-                        " before",
+                        "partition %s, offsets [%d, %d): the broker skipped %d index entries whose data has not "
+                        "expired. Either the messages are damaged on its disk, or the topic used to have more "
+                        "partitions",
                         of.partition,
                         start,
                         of.end,

@@ -145,15 +145,15 @@ def _addresses(texts: Iterable[str], tls: bool, setting: str, user_setting: str)
     joined = ",".join(texts)
     if "@" in joined:  # not repeated: what is before it may be a password
         raise ConfigurationError(
-            f"{setting} has an @; write host:port, as in 10.0.0.1:{default}, and name a user in {user_setting}"
+            f"{setting} has an @; write host:port, such as 10.0.0.1:{default}, and name a user in {user_setting}"
         )
     for piece in filter(None, (part.strip() for part in joined.split(","))):
         match = _ADDRESS.fullmatch(piece)
         if match is None or not 0 < int(match[2] or default) < 65536:
-            raise ConfigurationError(f"{setting} has {piece!r}, which is not host:port, as in 10.0.0.1:{default}")
+            raise ConfigurationError(f"{setting} has {piece!r}, which is not host:port, such as 10.0.0.1:{default}")
         addresses.append(f"{match[1]}:{match[2] or default}")
     if not addresses:
-        raise ConfigurationError(f"{setting} names no master; write host:port, as in 10.0.0.1:{default}")
+        raise ConfigurationError(f"{setting} names no master; write host:port, such as 10.0.0.1:{default}")
     return tuple(dict.fromkeys(addresses))
 
 
@@ -196,7 +196,7 @@ class ClientSettings:
         given: object = [self.master_servers] if isinstance(self.master_servers, str) else self.master_servers
         if not isinstance(given, list | tuple) or not all(isinstance(server, str) for server in given):
             kind = type(self.master_servers).__name__  # the value may be a password in the wrong place
-            raise ConfigurationError(f"master_servers must be host:port as a text, or a list of such; not a {kind}")
+            raise ConfigurationError(f"master_servers must be a host:port text or a list of them, not a {kind}")
         addresses = _addresses(given, self.tls is not None, "master_servers", "credentials")
         object.__setattr__(self, "master_servers", addresses)
         if self.credentials is not None:

@@ -96,7 +96,7 @@ def test_a_master_that_never_finishes_is_given_up(settings: ClientSettings) -> N
     ("status", "body", "text"),
     [
         (200, b"<html>hello</html>", "not JSON"),
-        (200, b'{"result": true, "errCode": 0, "data": {}}', "where a list belongs"),
+        (200, b'{"result": true, "errCode": 0, "data": {}}', "instead of a list"),
         (200, b'{"result": true, "errCode": 0}', "without the field data"),
         (500, b"", "HTTP 500"),
     ],

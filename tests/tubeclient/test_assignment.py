@@ -229,7 +229,7 @@ ONE_EACH = dict(zip(KEYS, (0, 1, 1), strict=True))
             "partition 2:a:0 to node 2; with sourceCount 2 there are .* 1$",
         ),
         ("config", Hints(plan={**ONE_EACH, PartitionKey(9, "z", 0): 0}), "the unknown partition 9:z:0"),
-        ("consistent_hash", Hints(node_names=["x", "x"]), "each of 2 nodes needs a name of its own"),
+        ("consistent_hash", Hints(node_names=["x", "x"]), "each of 2 nodes needs its own name"),
         (f"{__name__}:own", Hints(plan={KEYS[0]: 0, KEYS[1]: 1}), "own' gives partition 2:a:0 to no node"),
         (f"{__name__}:own", Hints(plan={PartitionKey(3, "a", 0): 1}), "gives node 1 the unknown partition 3:a:0"),
         (f"{__name__}:own", Hints(virtual_nodes=2), "gives partition 1:a:0 to node 0 and again to node 1"),

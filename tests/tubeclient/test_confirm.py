@@ -18,7 +18,7 @@ def client(bench: Bench) -> Client:
 def test_a_pack_counts_once(bench: Bench, client: Client) -> None:
     delivery = client.get()
     client.confirm(delivery)
-    with pytest.raises(StalePack, match=f"{bench.key()} is not out any more: it was confirmed before, or "):
+    with pytest.raises(StalePack, match=f"{bench.key()} can no longer be confirmed: it already was, or "):
         client.confirm(delivery)
 
 

@@ -45,7 +45,7 @@ def test_answers_in_any_order_reach_their_callers_and_others_are_dropped() -> No
     ("reply", "error", "text"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", ProtocolError, "does not speak TubeMQ"),
-        (bytes.fromhex("15030300020246"), ProtocolError, "or wants TLS"),
+        (bytes.fromhex("15030300020246"), ProtocolError, "or requires TLS"),
         (encode_frame(1, b"x" * 100)[:50], ConnectionLost, "closed the connection"),
         (encode_frame(1, b"x")[:8] + b"\xff\xff\xff\xff", ProtocolError, "blocks"),
         (b"", ConnectionLost, "closed the connection"),

@@ -171,7 +171,7 @@ def test_a_message_with_other_bytes_each_time_is_an_error_and_not_silence(bench:
     instead(bench.brokers[1], Method.GET_MESSAGES, other_bytes)
     client.connect(key)
     for _ in range(2):
-        with pytest.raises(CorruptMessage, match=f"partition {key}, .* other bytes in each of 5 readings") as failed:
+        with pytest.raises(CorruptMessage, match=f"partition {key}, .* different bytes in each of 5 reads") as failed:
             client.get(timeout_ms=60_000)
         assert "bad_messages" not in str(failed.value)
 

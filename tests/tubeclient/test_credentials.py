@@ -15,7 +15,7 @@ SECRET = "s3cret-hörse"
 def test_exactly_one_source_is_given() -> None:
     with pytest.raises(ConfigurationError, match="no password for user alice"):
         Credentials("alice")
-    with pytest.raises(ConfigurationError, match="password and password_env are given together") as caught:
+    with pytest.raises(ConfigurationError, match="password and password_env exclude each other") as caught:
         Credentials("alice", password=SECRET, password_env="TUBEMQ_PASSWORD")
     assert SECRET not in str(caught.value)
     with pytest.raises(ConfigurationError, match="password_file is empty"):

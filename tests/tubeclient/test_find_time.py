@@ -132,7 +132,7 @@ def test_an_empty_partition_and_one_that_is_all_older(bench: Bench) -> None:
 def test_messages_without_a_time_are_named(bench: Bench, text: str) -> None:
     payload, flag = encode_payload(b"body", encode_attributes({}, "tag", text))
     bench.store.append_all([NewMessage(1, payload, flag)], 0)
-    said = f"'{text}' for its time, which is not yyyyMMddHHmm" if text else "carries no time"
+    said = f"has the time '{text}', which is not yyyyMMddHHmm" if text else "carries no time"
     with pytest.raises(NoMessageTime, match=rf"of partition 1:clicks:1 \(topic clicks\).*{said}") as caught:
         bench.find(1, 5)
     assert caught.value.partition == "1:clicks:1"

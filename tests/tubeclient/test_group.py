@@ -52,7 +52,7 @@ def test_whoever_finds_the_nodes_held_is_told_while_waiting_and_in_the_end(
         closing(GroupMembership(settings, "etl", ["clicks"], 2)) as second,
     ):
         first.join()
-        with pytest.raises(NodeIdConflict, match=r"or use another group\. This was tried for 1 s: a dead"):
+        with pytest.raises(NodeIdConflict, match=r"or use another group\. Gave up after 1 s: a dead"):
             second.join(occupied_timeout_ms=1_200)
     assert "cannot be joined yet (NODE_OCCUPIED). Waiting up to 1 s more" in caplog.text
 
@@ -77,7 +77,7 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
         assert ended.wait(20)
         with pytest.raises(NodeIdConflict) as caught:
             first.view()
-    assert "tried for" not in str(caught.value)
+    assert "Gave up" not in str(caught.value)
 
 
 def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:

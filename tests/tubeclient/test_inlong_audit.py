@@ -74,7 +74,7 @@ def test_a_proxy_that_is_down_stops_nothing_and_gets_all_later(
     for sequence in range(3):
         reporter.report(frames(sequence=sequence))
     [told] = [one for one in caplog.records if one.levelno == logging.WARNING]
-    assert f"no audit-proxy takes reports (127.0.0.1:{port}: " in told.getMessage()
+    assert f"no audit-proxy accepts reports (127.0.0.1:{port}: " in told.getMessage()
     with audit_proxy(rows, [], port):
         reporter.report(frames(sequence=3))
         assert not rows  # it is not tried in each round

@@ -108,13 +108,13 @@ def test_an_answer_that_repeats_the_key_does_not_show_it(secret: str) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (body(b"<html>Sign in</html>"), "group/get/shop, and the answer is a page of HTML; check host, port and path"),
-        (body(b'{"success": true, "data": {"mqTy'), "is not JSON, or ends early"),
-        (body(b'{"success": true, "data"', headers={"Content-Length": "4000"}), "is not JSON, or ends early"),
+        (body(b"<html>Sign in</html>"), "group/get/shop, but the answer is an HTML page; check host, port and path"),
+        (body(b'{"success": true, "data": {"mqTy'), "is not JSON, or is cut off"),
+        (body(b'{"success": true, "data"', headers={"Content-Length": "4000"}), "is not JSON, or is cut off"),
         (body(b"[" * 200_000), "is not JSON"),
-        (body(b"[]"), "is not of Manager's form"),
-        (body(b'{"success": "yes"}'), "is not of Manager's form"),
-        (body(b'{"success": true, "data": null}'), "is not of Manager's form"),
+        (body(b"[]"), "does not have Manager's form"),
+        (body(b'{"success": "yes"}'), "does not have Manager's form"),
+        (body(b'{"success": true, "data": null}'), "does not have Manager's form"),
         (body(b'{"success": false}'), "no text given"),
         (body(b" " * ((32 << 20) + 2)), "has more than 33,554,432 bytes"),
         (body(b"", 401), r"HTTP 401\): give a user, its secret key"),
@@ -139,7 +139,7 @@ def test_a_list_of_streams_that_is_none(data: object) -> None:
 def test_a_redirect_is_not_followed() -> None:
     with managing(STREAMS) as other:
         answer = body(b"", 302, {"Location": f"{other.address}/inlong/manager/openapi/group/get/shop"})
-        with managing({}, answer=answer) as asked, pytest.raises(TubeError, match="HTTP 302 elsewhere"):
+        with managing({}, answer=answer) as asked, pytest.raises(TubeError, match="HTTP 302, a redirect"):
             client(asked.address).group("shop")
     assert not other.requests
 
@@ -218,7 +218,7 @@ def test_https_ends_with_the_deadline_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"mqType": "PULSAR"}, "group shop is on PULSAR, and not on TubeMQ"),
+        ({"mqType": "PULSAR"}, "group shop uses PULSAR, not TubeMQ"),
         ({"mqResource": None}, "group shop has no topic yet"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_group_that_manager_does_not_have() -> None:
         with pytest.raises(TubeError, match=r"refuses group/get/shops: Inlong group does not exist.*tenant public"):
             client(asked.address).group("shops")
         assert client(asked.address).streams("shops") == {}
-        with pytest.raises(ConfigurationError, match="'a/b' is no id of a group"):
+        with pytest.raises(ConfigurationError, match="'a/b' is not an InLong group"):
             client(asked.address).group("a/b")
 
 
@@ -241,7 +241,7 @@ def test_a_group_that_manager_does_not_have() -> None:
     ["", "ftp://host", "http://", "http://host:0x", "http://a:pass@host", "http://host?a=1", "ho st", "h:1:2"],
 )
 def test_an_address_that_is_none(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="must be as http://host:8083") as caught:
+    with pytest.raises(ConfigurationError, match="must look like http://host:8083") as caught:
         client(address)
     assert "pass@" not in str(caught.value)
 
@@ -262,8 +262,8 @@ def test_addresses(given: str, asked: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"key": None}, "given together"),
-        ({"user": None}, "given together"),
+        ({"key": None}, "give both the user and the key"),
+        ({"user": None}, "give both the user and the key"),
         ({"user": "a:b"}, "without colons"),
         ({"tenant": "a\r\nb"}, "must be ASCII"),
         ({"ca_file": "x"}, "is not https"),
@@ -275,7 +275,7 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
 
 
 def test_a_key_that_manager_would_cut_is_refused_unseen() -> None:
-    with pytest.raises(ConfigurationError, match="the key has a colon") as caught:
+    with pytest.raises(ConfigurationError, match="the key contains a colon") as caught:
         client("host", key="half:half").group("shop")
     assert "half" not in str(caught.value)
 

@@ -56,7 +56,7 @@ def test_expired_data_is_an_error_or_counted(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, key: PartitionKey, gone: int
 ) -> None:
     cluster.expire_data(key.topic, gone * ENTRY)
-    said = rf"partition {key} only from {gone * ENTRY}: at most {gone} messages from 0 on.*fail_on_data_loss=False"
+    said = rf"partition {key} only from {gone * ENTRY} on: at most {gone} messages from 0 on.*fail_on_data_loss=False"
     with RangeReader(settings, GROUPS) as strict, pytest.raises(DataLoss, match=said) as caught:
         numbers(strict, broker, span(key, 0, COUNT))
     assert (caught.value.partition, caught.value.wanted, caught.value.found) == (str(key), 0, gone * ENTRY)

@@ -91,7 +91,7 @@ def test_a_message_that_comes_with_other_bytes_each_time_is_no_row(tmp_path: Pat
     bench = Bench(tmp_path, 1, 1)
     bench.append(20)
     instead(bench.broker, Method.GET_MESSAGES, other_bytes)
-    told = r"1:clicks:0, offsets \[84, 112\): the message with id \d+ came with other bytes in each of 5 readings: "
+    told = r"1:clicks:0, offsets \[84, 112\): the message with id \d+ had different bytes in each of 5 reads: "
     with pytest.raises(CorruptMessage, match=told):
         bench.read(bench.range(0, 0, 20), bad_messages="keep")
 

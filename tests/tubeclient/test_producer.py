@@ -180,7 +180,7 @@ def test_messages_that_are_none_are_refused_before_anything_is_sent(
     good = OutgoingMessage.of("single", b"good")
     with Producer(settings) as producer:
         producer.publish(["single"])
-        with pytest.raises(ConfigurationError, match=r"a message must be an OutgoingMessage, as .*\.of\(.*; not "):
+        with pytest.raises(ConfigurationError, match=r"a message must be an OutgoingMessage, such as .*\.of\(.*, not "):
             producer.submit_each([good, *messages])
         assert producer.send("single", b"after").offset is not None
     assert bodies(cluster, "single") == {b"after": 1}

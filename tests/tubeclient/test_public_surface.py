@@ -58,7 +58,7 @@ def test_master_servers() -> None:
         with pytest.raises(ConfigurationError, match=r"master_servers .*host:port"):
             ClientSettings(text)
     for value in (7, None, ["a:1", 7]):
-        with pytest.raises(ConfigurationError, match="master_servers must be host:port as a text, or a list of such"):
+        with pytest.raises(ConfigurationError, match="master_servers must be a host:port text or a list of them"):
             ClientSettings(value)  # type: ignore[arg-type]
 
 
@@ -109,7 +109,7 @@ WITH_SETTINGS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", WITH_SETTINGS)
 def test_an_address_in_place_of_the_settings(name: str) -> None:
-    example = r'settings must be a ClientSettings, as ClientSettings\("10.0.0.1:8715"\); not '
+    example = r'settings must be a ClientSettings, such as ClientSettings\("10.0.0.1:8715"\), not '
     with pytest.raises(ConfigurationError, match=example + "a str") as caught:
         WITH_SETTINGS[name]("alice:secret@10.0.0.1:8715")
     assert "secret" not in str(caught.value)

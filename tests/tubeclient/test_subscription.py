@@ -16,16 +16,16 @@ NOWHERE = ClientSettings(("127.0.0.1:1",))
     ("topics", "what"),
     [
         ([], "no topic"),
-        ("clicks", "list of names, as in [\"clicks\"]; not 'clicks'"),
+        ("clicks", "list of names, such as [\"clicks\"], not 'clicks'"),
         ([""], "'' is not a topic name"),
         (["x" * 65], "1 to 64 characters"),
         ([7], "7 is not a topic name"),
-        (None, 'list of names, as in ["clicks"]; not None'),
+        (None, 'list of names, such as ["clicks"], not None'),
         ({"clicks": ["a"], " clicks": ["b"]}, "topic clicks is named twice"),
-        ({"clicks": "ab"}, "cannot be used: tags must be a list of names, as in [\"web\"]; not 'ab'"),
+        ({"clicks": "ab"}, "cannot be used: tags must be a list of names, such as [\"web\"], not 'ab'"),
         ({"clicks": [""]}, "the filter of topic clicks cannot be used: '' is not a tag name"),
         ({"clicks": ["a,b"]}, "the filter of topic clicks cannot be used: 'a,b' is not a tag name"),
-        ({"clicks": [str(number) for number in range(501)]}, "501 tags; 500 is the most"),
+        ({"clicks": [str(number) for number in range(501)]}, "501 tags; the limit is 500"),
     ],
 )
 def test_what_cannot_be_read_is_named_before_anything_is_asked(topics: Any, what: str) -> None:

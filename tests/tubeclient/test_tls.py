@@ -118,7 +118,7 @@ def test_settings_that_do_not_fit_together() -> None:
         TlsSettings(key_file="k")
     with pytest.raises(ConfigurationError, match="password is given without certificate_file"):
         TlsSettings(key_password_file="p")
-    with pytest.raises(ConfigurationError, match="key_password and key_password_env are given together"):
+    with pytest.raises(ConfigurationError, match="key_password and key_password_env exclude each other"):
         TlsSettings(certificate_file="c", key_password="p", key_password_env="E")
     shown = TlsSettings(certificate_file="c", key_password="hidden-word")
     assert "hidden-word" not in f"{shown} {shown!r} {ClientSettings(('a:1',), tls=shown)!r}"

@@ -87,9 +87,9 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCa
     ("pattern", "what"),
     [
         ("clicks_(", "subscribe_pattern is 'clicks_(', which is not a Python regular expression: missing )"),
-        ("", "subscribe_pattern is ''; write a regular expression for whole names of topics"),
-        (re.compile(b"clicks"), "subscribe_pattern is re.compile(b'clicks'); write"),
-        (["clicks"], "subscribe_pattern is ['clicks']; write"),
+        ("", "subscribe_pattern is ''; use a regular expression that matches whole topic names, such"),
+        (re.compile(b"clicks"), "subscribe_pattern is re.compile(b'clicks'); use"),
+        (["clicks"], "subscribe_pattern is ['clicks']; use"),
     ],
 )
 @pytest.mark.parametrize("make", [ClientBalanceConsumer, PullConsumer])

@@ -47,7 +47,7 @@ def value_of(answer: Any, to_value: Callable[[Any], T], where: str) -> T:
 
 
 def _wrong(value: object, expected: str) -> ValueError:
-    return ValueError(f"{str(value)[:_SHOWN_CHARACTERS]!r}, where {expected} belongs")
+    return ValueError(f"{str(value)[:_SHOWN_CHARACTERS]!r} instead of {expected}")
 
 
 def _number(value: object, high: int = _MAX_INT64, low: int = 0) -> int:

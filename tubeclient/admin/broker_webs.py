@@ -198,8 +198,8 @@ def _check_own(settings: ClientSettings, states: Collection[BrokerState], named:
     if listed and named and listed.isdisjoint(broker[1:] for broker in named):
         theirs, ours = min(state.info.address for state in states), min(broker.address for broker in named)
         raise ConfigurationError(
-            f"web port {settings.master_web_port} lists {theirs}, and the masters name {ours}: it is another "
-            "cluster's. Set master_web_port to that of this cluster's masters",
+            f"web port {settings.master_web_port} lists {theirs}, but the masters list {ours}: the port belongs to "
+            "another cluster. Set master_web_port to the web port of this cluster's masters",
             condition="OTHER_WEB_PORT",
         )
 
@@ -343,7 +343,7 @@ class BrokerWebs:
             if len(within) < len(wanted):
                 key = min(wanted.keys() - within.keys())
                 raise TubeError(
-                    f"partition {key} ends at {ends[key.store]}, before the position {wanted[key]} to be set"
+                    f"partition {key} ends at {ends[key.store]}, before the position {wanted[key]} that you want to set"
                 )
 
         brokers = {view.brokers[key.broker_id] for key in offsets}

@@ -134,9 +134,9 @@ class Admin:
         if not found:
             about = f" in {', '.join(wanted)}" if wanted else ""
             raise UnknownGroup(
-                f"none of the brokers {', '.join(map(str, view.brokers.values())) or '(there is none)'} has a position "
-                f"of group {name}{about}; check its name, or wait 5 s if it is new. Queries with a checkpoint keep "
-                "theirs there"
+                "none of the brokers {', '.join(map(str, view.brokers.values())) or '(none known)'} has a position "
+                f"for group {name}{about}; check the group's name, or wait 5 s if it is new. A query with a "
+                "checkpoint keeps its position there"
             )
         return GroupOffsets(name, tuple(sorted(found)))
 
@@ -154,7 +154,7 @@ class Admin:
         """
         name = group_name(group)
         if not checked_partitions(offsets, "offsets"):
-            raise ConfigurationError("no offsets are given; map partitions to index offsets")
+            raise ConfigurationError("no offsets given; pass a map from partitions to index offsets")
         for key, offset in offsets.items():
             checked_offset(offset, f"partition {key}")
         view = self._view(self._deployed({key.topic for key in offsets}))
@@ -199,7 +199,7 @@ class Admin:
         wanted = {"numTopicStores": stores, "numPartitions": partitions_per_store}
         changes = {field: str(value) for field, value in wanted.items() if value is not None}
         if not changes:
-            raise ConfigurationError(f"nothing is to be changed of topic {topic.name}")
+            raise ConfigurationError(f"nothing to change in topic {topic.name}")
         where = {"brokerId": ",".join(str(on.broker.broker_id) for on in topic.on_brokers)}
         who = {"modifyUser": _USER}
         self._modify("admin_modify_topic_info", topicName=topic.name, **where, **changes, **who)
@@ -211,8 +211,8 @@ class Admin:
         """Change the master's configuration. RemoteError also if the change was refused for one broker."""
         if not self._has_token:
             raise ConfigurationError(
-                f"{method} changes the master's configuration; give Admin the modify_token, the confModAuthToken of "
-                "master.ini"
+                f"{method} changes the master's configuration; give Admin the modify_token, which is "
+                "confModAuthToken in master.ini"
             )
         token = read_password("modify_token", *self._token_sources)
         try:
@@ -267,7 +267,7 @@ def _without(token: str, error: TubeError) -> TubeError:
         return type(error)(error.exception_name, text, address=error.address)
     return RemoteError(
         error.exception_name,
-        f"{text}; the token that was given must be the confModAuthToken of master.ini",
+        f"{text}; the modify token must equal confModAuthToken in master.ini",
         address=error.address,
         condition="AUTHENTICATION_FAILED",
     )

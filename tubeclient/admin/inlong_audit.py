@@ -69,7 +69,7 @@ class AuditReporter:
                 failures.append(f"{address}: {printable(str(error))}")
         if self._unsent:
             self._next_try = time.monotonic() + _PAUSE_SECONDS
-            text = "no audit-proxy takes reports (%s); the job goes on, and keeps %d of them, at most %d"
+            text = "no audit-proxy accepts reports (%s); the job continues and keeps %d of them, at most %d"
             _log.warning(text, "; ".join(failures), len(self._unsent), _MOST_UNSENT)
 
     def _send(self, address: str, end: float) -> None:

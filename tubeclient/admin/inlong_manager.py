@@ -83,15 +83,15 @@ class InlongManager:
         """As it is asked."""
         self._sources = key, key_file, key_env
         if check_password_sources("key", *self._sources) != (user is not None):
-            raise ConfigurationError("a user of InLong's Manager and its key are given together, or none of them")
+            raise ConfigurationError("give both the user and the key for InLong's Manager, or neither")
         # Manager takes what is between two colons for the key, and refuses more of them (OpenAPIFilter).
         if user is not None and (not user.strip() or ":" in user or not is_utf8(user)):
-            raise ConfigurationError("the user of InLong's Manager must be a text without colons")
+            raise ConfigurationError("the user of InLong's Manager must be text without colons")
         if tenant is not None and not re.fullmatch(r"[!-~]+", tenant):
             raise ConfigurationError("the tenant of InLong's Manager must be ASCII, without blanks")
         if ca_file is not None and not self._is_tls:
             raise ConfigurationError(
-                f"a CA file is given, and {self.address} is not https; write https:// or remove it"
+                f"a CA file is given, but {self.address} is not https; use https://, or remove the CA file"
             )
         self._user, self._tenant, self._timeout_ms = user, tenant, timeout_ms
         self._tls = TlsSettings(ca_file=ca_file)
@@ -103,7 +103,7 @@ class InlongManager:
             raise self._unusable("group/get")
         if found["mqType"] != "TUBEMQ":
             raise ConfigurationError(
-                f"InLong's group {group_id} is on {printable(found['mqType'])}, and not on TubeMQ (mqType)"
+                f"InLong's group {group_id} uses {printable(found['mqType'])}, not TubeMQ (mqType)"
             )
         if not found.get("mqResource"):
             raise ConfigurationError(f"InLong's group {group_id} has no topic yet (mqResource); approve it in Manager")
@@ -151,7 +151,7 @@ class InlongManager:
         """The `data` of Manager's Response to a GET, or to the POST of `request`."""
         key = None if self._user is None else read_password("key", *self._sources)
         if key is not None and ":" in key:
-            raise ConfigurationError("the key has a colon, and Manager cannot take it then; it is no key of Manager's")
+            raise ConfigurationError("the key contains a colon, so it cannot be a key from Manager")
         token = base64.b64encode(f"{self._user}:{key}".encode()).decode()
         headers = {"Accept": "application/json", "Content-Type": "application/json", "Connection": "close"}
         headers |= {} if key is None else {"Authorization": f"Basic {token}"}
@@ -188,14 +188,14 @@ class InlongManager:
         if status in (401, 403):
             # Manager answers 403 to a user it does not know, another key, and another tenant.
             raise self._failure(
-                f"lets nobody in with this (HTTP {status}): give a user, its secret key, and its tenant; {self._who}",
+                f"rejects these credentials (HTTP {status}): give a user, its secret key, and its tenant; {self._who}",
                 condition="AUTHENTICATION_FAILED",
             )
         if status >= 500:
             text = f"InLong's Manager at {self.address} answers with HTTP {status}"
             raise TransportError(text, address=self._host)
         if status != http.HTTPStatus.OK:
-            where = " elsewhere, where no key is sent" if 300 <= status < 400 else ""
+            where = ", a redirect that the client does not follow" if 300 <= status < 400 else ""
             raise self._failure(f"answers {what} with HTTP {status}{where}; check host, port and path")
         if len(answer) > _MOST_BYTES:
             raise self._unusable(what, f"has more than {_MOST_BYTES:,} bytes")
@@ -203,7 +203,7 @@ class InlongManager:
             found = json.loads(answer)
         except (ValueError, RecursionError):
             is_html = answer.lstrip()[:1] == b"<"
-            why = "is a page of HTML; check host, port and path" if is_html else "is not JSON, or ends early"
+            why = "is an HTML page; check host, port and path" if is_html else "is not JSON, or is cut off"
             raise self._unusable(what, why) from None
         if not isinstance(found, Mapping) or not isinstance(found.get("success"), bool):
             raise self._unusable(what)
@@ -216,13 +216,13 @@ class InlongManager:
     def _failure(self, text: str, condition: str | None = None) -> InlongManagerError:
         return InlongManagerError(f"InLong's Manager at {self.address} {text}", condition=condition)
 
-    def _unusable(self, what: str, why: str = "is not of Manager's form") -> InlongManagerError:
-        return self._failure(f"is asked {what}, and the answer {why}")
+    def _unusable(self, what: str, why: str = "does not have Manager's form") -> InlongManagerError:
+        return self._failure(f"was asked {what}, but the answer {why}")
 
 
 def _checked(group_id: str) -> str:
     if not _GROUP_ID.fullmatch(group_id):
-        raise ConfigurationError(f"{group_id!r} is no id of a group of InLong's: 4 to 200 letters, digits, and . _ -")
+        raise ConfigurationError(f"{group_id!r} is not an InLong group id; use 4 to 200 letters, digits, and . _ -")
     return group_id
 
 

@@ -58,7 +58,7 @@ class Hints:
             return [str(node) for node in range(source_count)]
         names = list(self.node_names)
         if not len(names) == len(set(names)) == source_count:
-            raise ConfigurationError(f"node_names has {names}; each of {source_count} nodes needs a name of its own")
+            raise ConfigurationError(f"node_names has {names}; each of {source_count} nodes needs its own name")
         return names
 
 
@@ -199,8 +199,8 @@ def sticky(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_HI
     most one. New partitions, and those whose node is gone, go to the smallest nodes."""
     if hints.previous is None:
         raise ConfigurationError(
-            "assignment strategy sticky needs the hint previous: the former node id of each partition, empty at a "
-            "group's first start"
+            "assignment strategy sticky needs the hint previous: the previous node id of each partition, or an empty "
+            "map when the group first starts"
         )
     nodes, homeless = _as_before(keys, source_count, hints.previous)
     size, larger = divmod(len(keys), source_count)
@@ -234,7 +234,9 @@ def backlog(keys: Sequence[PartitionKey], source_count: int, hints: Hints = NO_H
     no move would help. So no node ends with more rows than the larger of the largest partition's lag and 2n / (n + 1)
     times the mean of n nodes."""
     if hints.lag is None:
-        raise ConfigurationError("assignment strategy backlog needs the hint lag: rows not read yet of each partition")
+        raise ConfigurationError(
+            "assignment strategy backlog needs the hint lag: the number of unread rows in each partition"
+        )
     rows = {key: hints.lag.get(key, 0) for key in keys}
     wrong = [key for key, count in rows.items() if count < 0]
     if wrong:

@@ -209,7 +209,7 @@ class GroupMembership(ProcessBound):
         ):
             fault = self._request.fault
             raise DeadlineExceeded(
-                f"the masters showed no layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
+                f"no master returned a layout within {timeout_ms:.0f} ms{'' if fault is None else f': {fault}'}"
             ) from fault
         return self.view()
 
@@ -259,7 +259,7 @@ class GroupMembership(ProcessBound):
         except TubeError as error:
             self._end(error)
         except BaseException as error:  # a thread that dies must not leave its callers waiting
-            self._end(TubeError(f"keeping consumerGroup {group} failed: {error!r}"))
+            self._end(TubeError(f"staying in consumerGroup {group} failed: {error!r}"))
             raise
 
     def _end(self, failure: TubeError) -> None:

@@ -150,7 +150,7 @@ class PullConsumer(ClientBalanceConsumer):
         if relieve_slow:
             if self._sharing is None:
                 raise ConfigurationError(
-                    'relieve_slow needs membership="dynamic": each node of a fixed group has its share'
+                    'relieve_slow needs membership="dynamic", because each node of a fixed group keeps its share'
                 )
             limit_ms = self._plan.confirm_timeout_ms
             self._sharing.relieve(
@@ -215,7 +215,11 @@ class PullConsumer(ClientBalanceConsumer):
         partitions = view.partitions()
         unknown = sorted(str(key) for key in self._unchecked if not view.has(key))
         if unknown:
-            _log.warning("start_offsets of consumerGroup %s name no partitions: %s", self._group, ", ".join(unknown))
+            _log.warning(
+                "start_offsets of consumerGroup %s name partitions that do not exist: %s",
+                self._group,
+                ", ".join(unknown),
+            )
         self._unchecked.clear()
         if self._sharing is not None:
             is_polled = running.run(running.fetcher.is_polled(self._plan.confirm_timeout_ms))
@@ -256,8 +260,8 @@ def _checked_offsets(start_offsets: Mapping[PartitionKey, int] | None) -> dict[P
         if (offset >= 0 and offset % INDEX_ENTRY_BYTES) or (offset < 0 and offset not in set(BootstrapOffset)):
             # One that no partition can have would be rounded without a word.
             raise ConfigurationError(
-                f"the start offset of partition {key} is {offset}; it must be a multiple of {INDEX_ENTRY_BYTES} from "
-                "0 on, as each message has that many bytes of index, or a BootstrapOffset"
+                f"the start offset of partition {key} is {offset}; it must be 0 or a positive multiple of "
+                f"{INDEX_ENTRY_BYTES}, because each message takes that many bytes of the index, or a BootstrapOffset"
             )
     return offsets
 

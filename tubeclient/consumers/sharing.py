@@ -31,7 +31,7 @@ class Sharing:
     def __init__(self, settings: ClientSettings, group: str, strategy: str, hints: Hints) -> None:
         if hints != Hints(rooms=hints.rooms, virtual_nodes=hints.virtual_nodes):
             raise ConfigurationError(
-                "with dynamic membership no client keeps its node id; leave out all hints but rooms and virtual_nodes"
+                "with dynamic membership no client keeps its node id; remove all hints except rooms and virtual_nodes"
             )
         check_strategy(strategy, 1, hints)
         self.members: tuple[str, ...] = ()

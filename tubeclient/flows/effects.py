@@ -123,8 +123,8 @@ def checked(response: Any, context: str, *, address: str = "", partition: str = 
         offset = getattr(response, name, 0)
         if not is_index_offset(offset):
             raise ProtocolError(
-                f"{context}: {address or 'the broker'} answers with {name} {offset}; offsets are multiples of "
-                f"{INDEX_ENTRY_BYTES} from 0 on. It is not a TubeMQ broker, or its files are damaged"
+                f"{context}: {address or 'the broker'} answered with {name} {offset}; offsets are 0 or positive "
+                f"multiples of {INDEX_ENTRY_BYTES}. Either this is not a TubeMQ broker, or its files are damaged"
             )
     return response
 

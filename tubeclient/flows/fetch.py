@@ -257,10 +257,10 @@ class Fetcher:
         except CorruptMessage as error:
             keep = ', or set bad_messages="keep" to get it with the reason'
             raise CorruptMessage(
-                f"partition {holding.key}, in the pack from offset {start} on: {error}. It is at offset "
-                f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later, exactly there if the partition is alone "
-                "in its store and nothing is filtered; connect the partition after it to go on without it"
-                f"{keep if self._plan.bad_messages == 'fail' else ''}"
+                f"partition {holding.key}, in the pack from offset {start} on: {error}. The message is at offset "
+                f"{start + (error.number or 0) * INDEX_ENTRY_BYTES} or later (exactly there if the partition has its "
+                "store to itself and nothing is filtered); to skip it, connect the partition past "
+                f"it{keep if self._plan.bad_messages == 'fail' else ''}"
             ) from error
         if taken is None:
             return None
@@ -318,10 +318,10 @@ class Fetcher:
         if contradiction:
             holding.check.contradictions = 0
             raise ContradictoryAnswers(
-                f"partition {holding.key}, in the pack from offset {start} on: broker {holding.line.info} gave other "
-                f"messages in each of {READINGS} readings: {contradiction}. Look for what changes answers "
-                "between here and that broker, such as a proxy, and restart the broker if its log shows faults. The "
-                "consumer reads the pack again",
+                f"partition {holding.key}, in the pack from offset {start} on: broker {holding.line.info} returned "
+                f"different messages in each of {READINGS} reads: {contradiction}. Look for something that alters "
+                "answers between here and that broker, such as a proxy, and restart the broker if its log shows "
+                "faults. The consumer reads the pack again",
                 partition=str(holding.key),
             )
         selected, bad = with_tags(messages, holding.filters, bad) if holding.filters else (messages, bad)

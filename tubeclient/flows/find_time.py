@@ -134,7 +134,7 @@ class TimeProbe:
         try:
             (first,) = map(Message, *checked_columns(seen.messages, 1))
         except CorruptMessage as error:
-            raise CorruptMessage(f"{self._doing}: {error}. Give offsets instead of a time") from error
+            raise CorruptMessage(f"{self._doing}: {error}. Use offsets instead of a time") from error
         return seen, self._minute_of(first)
 
     def _minute_of(self, first: Message) -> int:
@@ -144,7 +144,7 @@ class TimeProbe:
             key = self._partition
             raise NoMessageTime(
                 f"the message with id {first.message_id} of partition {key} (topic {key.topic}) "
-                + (f"has {text!r} for its time, which is not yyyyMMddHHmm" if text else "carries no time"),
+                + (f"has the time {text!r}, which is not yyyyMMddHHmm" if text else "carries no time"),
                 partition=str(key),
             )
         return time_ms // MINUTE_MS

@@ -103,8 +103,8 @@ def join_group(
                 if isinstance(error, OWNED_BY_OTHERS):
                     seconds = occupied_timeout_ms / 1000
                     error.args = (
-                        f"{error}. This was tried for {seconds:.0f} s: a dead run holds its nodes for "
-                        f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process until it is closed",
+                        f"{error}. Gave up after {seconds:.0f} s: a dead run holds its nodes for "
+                        f"{MASTER_LEASE_MS / 1000:.0f} s, a client of this process holds them until it is closed",
                     )
                 raise
             if now >= reported_at + _REPORT_MS:

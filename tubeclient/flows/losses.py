@@ -34,7 +34,7 @@ class Losses:
             holding, lost = self._unreported[0]
             error = DataLoss(
                 f"up to {lost.max_messages} messages of {lost} expired at broker {holding.line.info} before they "
-                "were read. Reading continues after them; fail_on_data_loss=False does so without an error",
+                "were read. Reading continues after them; set fail_on_data_loss=False to get no error",
                 partition=str(lost.partition),
                 wanted=lost.start,
                 found=lost.end,

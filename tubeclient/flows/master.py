@@ -169,7 +169,7 @@ def call_master(masters: MasterList, method: Method, request: Message) -> Flow[A
         masters.authority.take(response)
         return response
     raise ConnectError(
-        f"no master answered; tried {'; '.join(faults)}. Check masterServers and that this machine reaches them",
+        f"no master answered; tried {'; '.join(faults)}. Check masterServers, and that this machine can reach them",
         address=addresses[0],
         condition="MASTER_UNREACHABLE",
     )

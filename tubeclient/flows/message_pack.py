@@ -121,7 +121,7 @@ class DamageCheck:
         self._seen, self._readings = {}, 0
         number, reason = next(iter(damaged.items()))
         raise CorruptMessage(
-            f"the message with id {columns.ids[number]} came with other bytes in each of {READINGS} readings: {reason}",
+            f"the message with id {columns.ids[number]} had different bytes in each of {READINGS} reads: {reason}",
             number=number,
         )
 
@@ -150,7 +150,7 @@ class PackCheck:
         different = frozenset(ids)
         reason = ""
         if len(different) < len(ids):
-            reason = "a message came twice in a pack"
+            reason = "a pack has a message twice"
         elif start > self._before[0] and ids and ids[0] in self._before[1]:  # all ids would cost half as much again
             reason = "a pack began with a message of the pack before"
         elif self._alone and lacking > 0:
@@ -172,12 +172,12 @@ class PackCheck:
 def corrupt_message(place: OffsetRange, what: object) -> CorruptMessage:
     """The error for the corrupt message at `place`."""
     left_out = place.max_messages - 1
-    others = f", which leaves out at most {left_out} others" if left_out else ""
+    others = f", which skips at most {left_out} other messages" if left_out else ""
     return CorruptMessage(
-        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: it may have been "
-        "damaged in transit. If the error comes again, the message was sent so or is damaged on the broker's disk. "
-        f"Then read this partition up to offset {place.start} (endingOffsets of a batch read), and from offset "
-        f"{place.end} (startingOffsets, with a new checkpoint if there is one){others}",
+        f"partition {place.partition}, offsets [{place.start}, {place.end}): {what}. Read again: the message may "
+        "have been damaged in transit. If the error comes back, the message was sent that way or is damaged on the "
+        f"broker's disk. Then read this partition up to offset {place.start} (endingOffsets in a batch read), and on "
+        f"from offset {place.end} (startingOffsets, with a new checkpoint if there is one){others}",
         number=what.number if isinstance(what, CorruptMessage) else None,
     )
 

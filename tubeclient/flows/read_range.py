@@ -54,8 +54,8 @@ TURN_LIMIT_MS: Final = 600_000.0
 def data_loss(partition: PartitionKey, wanted: int, found: int, what: str) -> DataLoss:
     """The error of a reader of ranges."""
     return DataLoss(
-        f"{what}. Start from offsets that it still holds, or set fail_on_data_loss=False, in Spark "
-        "failOnDataLoss=false, to go on without them",
+        f"{what}. Start from offsets that the broker still holds, or skip the lost messages with "
+        "fail_on_data_loss=False, in Spark failOnDataLoss=false",
         partition=str(partition),
         wanted=wanted,
         found=found,
@@ -96,7 +96,7 @@ class LostRange:
         return OffsetRange(self.partition, self.start, self.end).max_messages
 
     def __str__(self) -> str:
-        rest = ". Those that were still there were read" if self.within_packs else ""
+        rest = ". The messages that were still there were read" if self.within_packs else ""
         return f"{OffsetRange(self.partition, self.start, self.end)}, at most {self.max_messages} messages{rest}"
 
 
@@ -259,7 +259,7 @@ class RangeRead:
         end = self._end
         count, room = len(pending.messages.ids), (bound - pending.start) // INDEX_ENTRY_BYTES
         if count > room:
-            self._contradiction(pending, bound, f"{count} messages came where {max(room, 0)} can be")
+            self._contradiction(pending, bound, f"{count} messages came where at most {max(room, 0)} are possible")
         ours = None
         if bound > end and pending.messages.ids:
             # Each index entry up to there is one of these messages.
@@ -287,9 +287,10 @@ class RangeRead:
             raise ReadAgain(what, (self._contradictions - 1) * _SECOND_READING_MS)
         raise ContradictoryAnswers(
             f"partition {self._partition}, offsets [{pending.start}, {bound}): the answers of broker {self._broker} "
-            f"contradict each other in each of {READINGS} readings, at last: {what}. No message from offset "
-            f"{pending.start} on was handed out. Look for what changes answers between here and that broker, such as a "
-            "proxy, and restart the broker if its log shows faults; then read again from there",
+            f"contradict each other in each of {READINGS} reads, the last time because {what}. No message from "
+            f"offset {pending.start} on was delivered. Look for something that alters answers between here and that "
+            "broker, such as a proxy, and restart the broker if its log shows faults; then read again from that "
+            "offset",
             partition=str(self._partition),
         )
 
@@ -299,7 +300,7 @@ class RangeRead:
             return checked_columns(messages, ours), None
         columns, damaged = unchecked_columns(messages, ours)
         if not self._damage.came_again(columns, damaged):
-            raise ReadAgain("a message came with other bytes than its checksum says", _SECOND_READING_MS)
+            raise ReadAgain("a message does not match its checksum", _SECOND_READING_MS)
         return columns, damaged
 
     def _cut(self, pending: _Pending, bound: int) -> Flow[int]:
@@ -319,8 +320,8 @@ class RangeRead:
         ours = list(ids).index(first_beyond) if first_beyond in ids else len(ids)
         before, behind = (end - pending.start) // INDEX_ENTRY_BYTES, (bound - end) // INDEX_ENTRY_BYTES
         if ours > before or len(ids) - ours > behind:
-            what = f"{ours} messages came before offset {end} and {len(ids) - ours} from there on"
-            self._contradiction(pending, bound, f"{what}, where {before} and {behind} can be")
+            what = f"{ours} messages came before offset {end} and {len(ids) - ours} from that offset on"
+            self._contradiction(pending, bound, f"{what}, where at most {before} and {behind} are possible")
         return ours
 
     def _check_nothing_expired(self, pending: _Pending) -> Flow[None]:
@@ -333,7 +334,7 @@ class RangeRead:
         start = pending.start
         seen = yield from self._session.probe(start, start, f"reading {self._range} at {start} again")
         if seen.messages is None or seen.messages.ids[0] != pending.messages.ids[0]:
-            raise ReadAgain(f"messages from {pending.start} on expired while the end of {self._range} was looked for")
+            raise ReadAgain(f"messages from {pending.start} on expired during the search for the end of {self._range}")
 
     def _hand_on(self, what: Pack | LostRange) -> Flow[None]:
         further = what.end > self.position

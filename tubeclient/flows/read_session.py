@@ -108,8 +108,8 @@ class RetryPolicy:
                 if self.is_over(now_ms):
                     raise DeadlineExceeded(
                         f"no progress for {(now_ms - self._progress_ms) / 1000:.0f} s {doing()} from broker "
-                        f"{self._broker}: {error}. Check that broker and the network, or allow a longer retry limit, "
-                        "or wait until others have read the partition",
+                        f"{self._broker}: {error}. Check that broker and the network, raise the retry limit, or wait "
+                        "until others have read the partition",
                         address=self._broker.address,
                         condition="BROKER_UNREACHABLE",
                     ) from error

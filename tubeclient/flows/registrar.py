@@ -318,12 +318,12 @@ def _check(view: ClusterView, key: PartitionKey, offset: int) -> None:
     if not view.has(key):
         topics = ", ".join(sorted({layout.topic for layout in view.layouts})) or "(none)"
         raise ConfigurationError(
-            f"partition {key} is not among those of topics {topics}; a topic that grew shows it within a minute"
+            f"partition {key} is not among those of topics {topics}; new partitions show up within a minute"
         )
     if offset > MAX_OFFSET or (offset < 0 and offset not in set(BootstrapOffset)):
         raise ConfigurationError(
-            f"partition {key} cannot begin at {offset}: use an index offset (0 or more), -1 for the group's "
+            f"partition {key} cannot start at {offset}: use an index offset (0 or more), -1 for the group's "
             "position, or a BootstrapOffset"
         )
     if not view.is_subscribable(key):
-        raise PartitionUnavailable(f"partition {key} takes no readers now", partition=str(key))
+        raise PartitionUnavailable(f"partition {key} accepts no readers at the moment", partition=str(key))

@@ -112,9 +112,9 @@ class Registrations:
             holding.last_position = None
             holding.rest(expected=former)
             raise DataLoss(
-                f"partition {holding.key} cannot be read from {offset} on: broker {holding.line.info} holds "
-                f"offsets from {start if start > offset else 'its beginning'} to {holding.end}. "
-                "Connect at an offset it holds, or set fail_on_data_loss=False to go to the nearest one",
+                f"partition {holding.key} cannot be read from {offset} on: broker {holding.line.info} holds offsets "
+                f"from {start if start > offset else 'its beginning'} to {holding.end}. Connect at an offset that "
+                "the broker holds, or set fail_on_data_loss=False to start at the nearest one",
                 partition=str(holding.key),
                 wanted=offset,
                 found=start,

@@ -63,7 +63,7 @@ class Origin(NamedTuple):
         stream_id = attributes.get(STREAM_ID, message.get(MESSAGE_STREAM_ID))
         if group_id is None or stream_id is None:
             missing = GROUP_ID if group_id is None else STREAM_ID
-            raise CorruptMessage(f"the attributes of a record have no {missing}")
+            raise CorruptMessage(f"the attributes of a record lack {missing}")
         time_ms = None
         if (text := attributes.get(_TIME_TEXT)) is not None:
             time_ms = parse_time(text, zone)
@@ -77,7 +77,7 @@ def parse_pairs(text: str) -> dict[str, str]:
     try:
         return dict(piece.split("=", 1) for piece in text.split("&") if piece)
     except ValueError:
-        raise CorruptMessage("the attributes of a record are no key=value pairs joined by &") from None
+        raise CorruptMessage("the attributes of a record are not key=value pairs joined by &") from None
 
 
 def attribute_text(attributes: Mapping[str, str]) -> str:
@@ -85,8 +85,8 @@ def attribute_text(attributes: Mapping[str, str]) -> str:
     for key, value in attributes.items():
         if not key or "=" in key or "&" in key or "&" in value:
             raise ConfigurationError(
-                f"the attribute {key!r}={value!r} cannot be in an InLong pack: keys are not empty and hold neither "
-                "'=' nor '&', values no '&'"
+                f"the attribute {key!r}={value!r} cannot be in an InLong pack: keys must not be empty or contain '=' "
+                "or '&', and values must not contain '&'"
             )
     return "&".join(f"{key}={value}" for key, value in attributes.items())
 
@@ -113,14 +113,14 @@ def _read_millis(text: str, name: str) -> int:
     try:
         millis = int(text)
     except ValueError:
-        raise CorruptMessage(f"the time {name} is no number of milliseconds") from None
+        raise CorruptMessage(f"the time {name} is not a number of milliseconds") from None
     return checked_millis(millis, name)
 
 
 def checked_millis(millis: int, name: str) -> int:
     """Return `millis` since 1970, the attribute `name`. CorruptMessage: it is outside of Spark's timestamps."""
     if abs(millis) >= _MAX_MILLIS:
-        raise CorruptMessage(f"the time {name} is past all timestamps")
+        raise CorruptMessage(f"the time {name} is too large for a timestamp")
     return millis
 
 
@@ -133,4 +133,4 @@ def parse_time(text: str, zone: tzinfo) -> int:
             raise ValueError
         return int(datetime.strptime(digits, _TIME_FORMATS[len(digits)]).replace(tzinfo=zone).timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise CorruptMessage(f"the time {_TIME_TEXT} is no yyyyMMdd, yyyyMMddHH or yyyyMMddHHmm") from None
+        raise CorruptMessage(f"the time {_TIME_TEXT} is not yyyyMMdd, yyyyMMddHH or yyyyMMddHHmm") from None

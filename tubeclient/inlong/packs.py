@@ -106,8 +106,8 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
     version = version_of(message)
     if version is None:
         raise CorruptMessage(
-            f"the message of {len(message)} bytes is no InLong pack: it does not begin and end with 0F 01 to 0F 04; "
-            "payload auto takes such messages as they are"
+            f"the message of {len(message)} bytes is not an InLong pack: it does not begin and end with 0F 01 to 0F "
+            "04; payload auto reads such messages as they are"
         )
     if version == 4:
         yield from _groups_of_binary(message, outer, limits)
@@ -192,9 +192,9 @@ def _entries(block: bytes, most: int, where: str) -> list[bytes]:
     while place < len(block):
         start = place + LENGTH.size
         if start > len(block):
-            raise CorruptMessage(f"{where} ends with {len(block) - place} bytes at byte {place} that are no record")
+            raise CorruptMessage(f"{where} ends with {len(block) - place} bytes at byte {place} that are not a record")
         if len(entries) == most:
-            raise CorruptMessage(f"{where} has too many records: more than {most} entries; no more are taken")
+            raise CorruptMessage(f"{where} has too many records: more than {most} entries, which is the limit")
         length = LENGTH.unpack_from(block, place)[0]
         if start + length > len(block):
             left = len(block) - start
@@ -237,17 +237,17 @@ def _unpack(packing: int, block: bytes, limits: Limits, where: str) -> bytes:
     """Return the content of a block that is packed in way 0 (not at all) or 1 (raw snappy). A snappy block starts with
     its unpacked length; one that claims more than it can hold is refused before any memory is allocated."""
     if packing not in (0, 1):
-        raise CorruptMessage(f"{where} is packed in way {packing}; there are 0 and 1")
+        raise CorruptMessage(f"{where} uses compression {packing}; only 0 and 1 are known")
     length, start = _snappy_length(block, where) if packing else (len(block), 0)
     if length > limits.max_bytes:
-        raise CorruptMessage(f"{where} claims to unpack to {length} bytes; at most {limits.max_bytes} are taken")
+        raise CorruptMessage(f"{where} claims to unpack to {length} bytes; the limit is {limits.max_bytes}")
     if not packing:
         return block
     if length > len(block) * _SNAPPY_DENSEST:
-        raise CorruptMessage(f"{where} has {len(block)} bytes and claims to unpack to {length}: they cannot")
+        raise CorruptMessage(f"{where} has {len(block)} bytes, too few for the {length} that it claims to unpack to")
     if length == 0:  # the codec does not accept empty output
         if len(block) > start:
-            raise CorruptMessage(f"{where} claims to be empty and has {len(block) - start} bytes more")
+            raise CorruptMessage(f"{where} claims to be empty but has {len(block) - start} bytes more")
         return b""
     try:
         data: bytes = pa.decompress(block, decompressed_size=length, codec="snappy", asbytes=True)
@@ -274,7 +274,7 @@ def _unpack_gzip(block: bytes, limits: Limits) -> bytes:
     except zlib.error as error:
         raise CorruptMessage(f"the gzip block is damaged: {error}") from error
     if len(data) > limits.max_bytes:
-        raise CorruptMessage(f"the gzip block unpacks to more than {limits.max_bytes} bytes; no more are taken")
+        raise CorruptMessage(f"the gzip block unpacks to more than {limits.max_bytes} bytes, which is the limit")
     if not unpacker.eof or unpacker.unused_data:
         raise CorruptMessage("the gzip block is cut off, or bytes follow it")
     return data
@@ -306,7 +306,7 @@ def encode_pack(groups: Sequence[RecordGroup], *, made_ms: int | datetime, snapp
     for group in groups:
         text = write_java_text(attribute_text(group.attributes))
         if len(text) > 0xFFFF:
-            raise ConfigurationError(f"attributes of {len(text)} bytes do not fit a pack; at most 65 535 do")
+            raise ConfigurationError(f"attributes of {len(text)} bytes do not fit into a pack; the limit is 65 535")
         block = b"".join(LENGTH.pack(len(record)) + record for record in group.records)
         if snappy:
             block = pa.compress(block, codec="snappy", asbytes=True) if block else b"\0"

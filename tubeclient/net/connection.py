@@ -168,13 +168,15 @@ class Connection(ProcessBound):
     def break_off(self, why: str) -> None:
         """End the connection from any thread, without waiting for its own. Pending answers, and a send that is held
         up, fail with ConnectionLost."""
-        self._finish(ConnectionLost(f"the connection to {self.address} was ended here: {why}", address=self.address))
+        self._finish(
+            ConnectionLost(f"the connection to {self.address} was closed by this client: {why}", address=self.address)
+        )
 
     def give_up_if_silent(self, seconds: float) -> None:
         """Call it when an answer is late. Breaks off if none in time came for so long: the way may be cut or clogged,
         and the next request takes another. The server may still carry out what was asked."""
         if time.monotonic() - self._in_vain_since > seconds - _SLACK_SECONDS:
-            self.break_off("it brought no answer in time")
+            self.break_off("no answer arrived in time")
 
     def _read(self) -> None:
         decoder = FrameDecoder()
@@ -206,7 +208,7 @@ class Connection(ProcessBound):
         what += " before its first answer"
         if self._tls:
             return ConnectError(f"{what}; {REFUSED_ADVICE}", address=self.address)
-        return ConnectionLost(f"{what}; if that is a port for TLS, give TLS settings", address=self.address)
+        return ConnectionLost(f"{what}; if that is a TLS port, give TLS settings", address=self.address)
 
     def _settle(self, frames: Sequence[Frame]) -> None:
         nobody = _drop, self.address

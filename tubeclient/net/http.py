@@ -154,6 +154,6 @@ def server_url(url: str, port: int, whose: str) -> tuple[bool, str, str]:
         or not re.fullmatch(r"[!-~]+", url)
     ):
         raise ConfigurationError(
-            f"the address of InLong's {whose} must be as http://host:{port}, without user and query"
+            f"the address of InLong's {whose} must look like http://host:{port}, without user and query"
         )
     return is_tls, joined_address(host, given or (443 if is_tls else port)), parts.path.rstrip("/")

@@ -141,7 +141,7 @@ class TlsStream(PlainStream):
         return total
 
 
-REFUSED_ADVICE = "if it asks for a client certificate, name one that it trusts as certificate_file"
+REFUSED_ADVICE = "if it asks for a client certificate, set certificate_file to one that it trusts"
 """For servers that end a connection at its start."""
 
 _PORTS = (

@@ -63,7 +63,7 @@ class OutgoingMessage(NamedTuple):
         """
         if isinstance(bodies, str | bytes | bytearray | memoryview) or not isinstance(bodies, Iterable):
             kind = type(bodies).__name__
-            raise ConfigurationError(f"messages to topic {topic} are given as a list of bodies, not as one {kind}")
+            raise ConfigurationError(f"pass the messages to topic {topic} as a list of bodies, not as one {kind}")
         return list(map(message_maker(topic, tag, time, attributes or {}), bodies))
 
 
@@ -100,7 +100,7 @@ def _new_maker(topic: str, tag: str, time: str, attributes: Mapping[str, str]) -
 def _checked_tag(tag: str) -> str:
     """Return the tag, "" for none; ConfigurationError for one that no reader could filter by."""
     if not isinstance(tag, str):
-        raise ConfigurationError(f'the tag of a message must be a text, "" for none; not {tag!r}')
+        raise ConfigurationError(f'the tag of a message must be text, "" for none, not {tag!r}')
     return tag_name(tag) if tag.strip() else ""
 
 

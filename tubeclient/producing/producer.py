@@ -121,7 +121,7 @@ class Producer(ProcessBound):
         self._check_open()
         wanted = topic_names(topics)
         if not wanted:
-            raise ConfigurationError("publish takes at least one topic")
+            raise ConfigurationError("publish needs at least one topic")
         began: float | None = monotonic()
         deadline = monotonic() + self._seconds(timeout_ms)
         self._watch.begin()
@@ -141,7 +141,7 @@ class Producer(ProcessBound):
                 began = None  # once
             if now >= deadline:
                 raise PartitionUnavailable(
-                    f"the master lists no partition to write to: {busy or 'it takes no messages now, or is not there'}",
+                    f"the master lists no partition to write to: {busy or 'it accepts no messages, or does not exist'}",
                     code=423,
                     context=f"publishing to {', '.join(missing)}",
                     topic=missing[0],
@@ -349,8 +349,8 @@ class Producer(ProcessBound):
         self._sender.close(_END_SECONDS)
         for topic, count in self._sender.given_up.items():
             _log.error(
-                "%d messages to topic %s were given up: no broker acknowledged them before they were late or the "
-                "program ended. Call flush or close to wait for them",
+                "gave up on %d messages to topic %s: no broker acknowledged them in time, or the program ended. Call "
+                "flush or close to wait for them",
                 count,
                 topic,
             )

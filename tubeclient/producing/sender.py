@@ -254,7 +254,7 @@ class Sender:
                 text = f"it waited too long in the queue to {flight.tried}"
             elif flight.serial is None:
                 stuck.add(flight.connection)
-                text = f"it took too long to write it to {flight.tried}"
+                text = f"writing it to {flight.tried} took too long"
             else:
                 flight.connection.forget(flight.serial)
                 silent.add(flight.connection)
@@ -266,7 +266,7 @@ class Sender:
                     flight.connection for flight in self._on_the_way if not flight.rests and flight.serial is None
                 }
         for connection in filter(None, stuck):
-            connection.break_off("what was written to it took too long")
+            connection.break_off("a write to it took too long")
         for connection in silent:
             connection.give_up_if_silent(self._answer_seconds)
 

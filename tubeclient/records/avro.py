@@ -34,7 +34,7 @@ _CUT: Final = (IndexError, struct.error)
 _EXACT: Final = Context(prec=38)
 _DAYS: Final = range(SECONDS[0] // 86_400, SECONDS[1] // 86_400 + 1)
 _MICROS: Final = range(SECONDS[0] * 1_000_000, (SECONDS[1] + 1) * 1_000_000)
-_FAR: Final = "{} is not of the years 1 to 9999"
+_FAR: Final = "{} is outside the years 1 to 9999"
 
 
 def avro_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[bytes], dict[str, Any]]:
@@ -60,7 +60,7 @@ class _AvroReader:
             row = self._whole(data)
         except BadRecord:
             if (header := self._header(data)) is not None:
-                raise BadRecord(f"the record has {header}, which is not read") from None
+                raise BadRecord(f"the record has {header}, which is not supported") from None
             raise
         for column in self._required:
             if row[column.name] is None:
@@ -144,7 +144,7 @@ class _AvroReader:
                 except Fault as fault:
                     raise fault.within("" if is_map else f"[{len(found)}]", place) from None
                 if end not in (None, place):
-                    raise Fault("a block of {} has another size than it says")
+                    raise Fault("a block of {} does not have the size that it states")
 
         return read
 
@@ -171,7 +171,7 @@ def _union(parts: Sequence[Read]) -> Read:
     def read(data: bytes, place: int) -> tuple[Any, int]:
         number, place = _long(data, place)
         if not 0 <= number < len(parts):
-            raise Fault("the value of {} is of no type of its union")
+            raise Fault("the value of {} matches no type of its union")
         return parts[number](data, place)
 
     return read
@@ -191,7 +191,7 @@ def _keyed(read_pairs: Read) -> Read:
     def read(data: bytes, place: int) -> tuple[Any, int]:
         found, place = read_pairs(data, place)
         if len({key for key, _ in found}) < len(found):
-            raise Fault("a key of {} is there twice")
+            raise Fault("a key of {} appears twice")
         return found, place
 
     return read
@@ -263,14 +263,14 @@ def _string(data: bytes, place: int) -> tuple[str, int]:
     try:
         return found.decode(), end
     except UnicodeDecodeError:
-        raise Fault("the bytes of {} are not text in UTF-8") from None
+        raise Fault("the bytes of {} are not UTF-8 text") from None
 
 
 def _enum(symbols: Sequence[str]) -> Read:
     def read(data: bytes, place: int) -> tuple[str, int]:
         number, place = _int(data, place)
         if not 0 <= number < len(symbols):
-            raise Fault("the value of {} is no symbol of its enum")
+            raise Fault("the value of {} is not a symbol of its enum")
         return symbols[number], place
 
     return read

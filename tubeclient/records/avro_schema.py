@@ -78,11 +78,11 @@ def record_type(schema: str, options: Mapping[str, str]) -> AvroType:
     except (ValueError, RecursionError) as error:
         reason = f"; this is not JSON: {error}"
     if not isinstance(record, dict) or record.get("type") not in ("record", "error"):
-        raise ConfigurationError(f"format avro needs as schema an .avsc file, with an Avro schema of a record{reason}")
+        raise ConfigurationError(f"format avro needs a schema in an .avsc file: an Avro schema of a record{reason}")
     try:
         return _Schema(options).of(record, "", "")
     except RecursionError:
-        raise ConfigurationError("the Avro schema has too many types within each other") from None
+        raise ConfigurationError("the Avro schema nests too many types") from None
 
 
 def columns_of_schema(schema: str, options: Mapping[str, str]) -> pa.Schema:
@@ -118,17 +118,17 @@ class _Schema:
         full = f"{space}.{kind}" if space and "." not in kind else kind
         known = full if full in self._named else kind  # as Avro's own parser
         if known not in self._named:
-            raise _wrong(path, f"has the type {kind}, which is not defined before it")
+            raise _wrong(path, f"has the type {kind}, which is not defined before this place")
         found = self._named[known]
         if found is None:
-            raise _wrong(path, f"is {known} within {known}, which no table has")
+            raise _wrong(path, f"is {known} within {known}, which no table can store")
         return found
 
     def _value(self, schema: Any, path: str, space: str) -> AvroType:
         """As `of`, of what has a column."""
         found = self.of(schema, path, space)
         if pa.types.is_null(found.type):
-            raise _wrong(path, "is null only, a type that no table has")
+            raise _wrong(path, "is only null, a type that no table can store")
         return found
 
     def _define(self, kind: str, schema: Mapping[str, Any], path: str, space: str) -> AvroType:
@@ -148,7 +148,7 @@ class _Schema:
         else:
             found = self._record(full, schema, path)
         if before not in (None, found):
-            raise _wrong(path, f"defines {full} again, and as another type")
+            raise _wrong(path, f"defines {full} again, as another type")
         self._named[full] = found
         return found
 
@@ -168,7 +168,7 @@ class _Schema:
     def _union(self, schema: Sequence[Any], path: str, space: str) -> AvroType:
         parts = tuple(self.of(member, path, space) for member in schema)
         if any(isinstance(member, list) for member in schema) or len({part.name for part in parts}) < len(parts):
-            raise _wrong(path, "is a union that has a type twice, or a union within")
+            raise _wrong(path, "is a union that has a type twice, or contains a union")
         others = [part for part in parts if part.kind != "null"]
         if len(others) < 2:
             kind = others[0].type if others else pa.null()
@@ -188,7 +188,7 @@ class _Schema:
             return [f"member{number}" for number in range(len(members))]
         names = [self._prefix + member.name.rpartition(".")[2] for member in members]
         if len({name.lower() for name in names}) < len(names):
-            raise _wrong(path, f"is a union with two types of one name; leave {_STABLE} out")
+            raise _wrong(path, f"is a union with two types of the same name; leave {_STABLE} out")
         return names
 
 
@@ -206,7 +206,7 @@ def _logical(plain: AvroType, schema: Mapping[str, Any], path: str) -> AvroType:
     if plain.kind == "fixed" and precision > math.log10(2) * (8 * plain.size - 1):
         return plain
     if precision > _MOST_DIGITS:
-        raise _wrong(path, f"is a decimal of {precision} digits, and a column has at most {_MOST_DIGITS}")
+        raise _wrong(path, f"is a decimal of {precision} digits, but a column has at most {_MOST_DIGITS}")
     return plain._replace(kind="decimal", type=pa.decimal128(precision, scale))
 
 
@@ -216,13 +216,13 @@ def _names(found: Any, path: str, what: str) -> tuple[str, ...]:
         raise _wrong(path, f"has no {what}")
     names = tuple(_name(name, path, _FIELD) for name in found)
     if len(set(names)) < len(names):
-        raise _wrong(path, f"has two {what} of one name")
+        raise _wrong(path, f"has two {what} of the same name")
     return names
 
 
 def _name(found: Any, path: str, form: re.Pattern[str] = _NAME) -> str:
     if not isinstance(found, str) or form.fullmatch(found) is None:
-        raise _wrong(path, "has no name, or one that is not of letters, digits and _")
+        raise _wrong(path, "has no name, or one with characters other than letters, digits and _")
     return found
 
 

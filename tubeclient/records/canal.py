@@ -45,14 +45,14 @@ class _CanalReader:
         order = _order(message)
         kind = text_of(message.get("type")).lower()
         if not kind:
-            raise BadRecord("there is no type")
+            raise BadRecord("type is missing")
         is_ddl = any(_is_true(message.get(name)) for name in ("isDdl", "ddl"))
         data = _list(message, "data")
         if kind == "snapshot":  # that is a row of Debezium's
-            raise BadRecord("type is none of Canal's")
+            raise BadRecord("type is not one of Canal's")
         if is_ddl or kind not in _OF_ROWS:
             if data and not is_ddl:
-                raise BadRecord("there are rows, and type is not INSERT, UPDATE or DELETE", message["data"].start)
+                raise BadRecord("there are rows, but type is not INSERT, UPDATE or DELETE", message["data"].start)
             return self._rows.nothing("ddl" if is_ddl and kind != "truncate" else kind, order)
         if not data:
             raise BadRecord("there are no rows in data")
@@ -103,14 +103,14 @@ def _list(message: Mapping[str, Node], name: str) -> list[Node]:
     if node is None or node.kind == "null":
         return []
     if node.kind != "list":
-        raise BadRecord(f"{name} is no list", node.start)
+        raise BadRecord(f"{name} is not a list", node.start)
     found: list[Node] = node.value
     return found
 
 
 def _fields(node: Node, name: str) -> Mapping[str, Node]:
     if node.kind != "object":
-        raise BadRecord(f"a row in {name} is no object", node.start)
+        raise BadRecord(f"a row in {name} is not an object", node.start)
     return fields_of(node)
 
 

@@ -41,7 +41,7 @@ Row: TypeAlias = dict[str, Any]
 Image: TypeAlias = Callable[[Column], Any]
 """A row before or after a change: the value of a column, None, or `ABSENT`. BadRecord: it is not of the type."""
 
-_TRUNCATED: Final = "TRUNCATE emptied the table there; empty this one by hand"
+_TRUNCATED: Final = "TRUNCATE emptied the table in the database; empty this one by hand"
 
 
 class Order(NamedTuple):
@@ -105,7 +105,7 @@ class Rows:
 
     def _check_missing(self, column: Column, operation: str, *, is_absent: bool) -> None:
         if column in self._keys:
-            raise BadRecord(f"{column.name} names the row, and is absent") if is_absent else missing(column)
+            raise BadRecord(f"{column.name} names the row, but is absent") if is_absent else missing(column)
         # The log has perhaps no more of a deleted row than its key; and an update may leave out what it does not
         # change, also where that is NOT NULL.
         if column.required and operation != "delete" and not (is_absent and operation == "update"):

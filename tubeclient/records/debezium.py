@@ -92,7 +92,7 @@ class _DebeziumReader:
             return self._rows.nothing(other, _order(event, other, _object(event, "source") or {}))
         operation = OPERATIONS.get(text_of(op))
         if operation is None:
-            raise BadRecord("op is none of Debezium's", op.start)
+            raise BadRecord("op is not one of Debezium's", op.start)
         source = _object(event, "source") or {}
         order = _order(event, operation, source)
         if operation in _OF_NO_ROW:
@@ -101,7 +101,7 @@ class _DebeziumReader:
         after = self._image(_object(event, "after"), types.get("after", {}), text)
         image = before if operation == "delete" else after
         if image is None:
-            raise BadRecord("there is no row in after, or of a delete in before")
+            raise BadRecord("there is no row in after, or for a delete in before")
         if operation == "update":
             return self._rows.update(before, image, order)
         return [self._rows.row(operation, image, order)]
@@ -116,7 +116,7 @@ class _DebeziumReader:
         for operation, needed, possible in _SHAPES:
             if needed <= event.keys() <= needed | possible and _is_one(operation, event):
                 return operation
-        raise BadRecord("there is no op")
+        raise BadRecord("op is missing")
 
     def _image(self, fields: Mapping[str, Node] | None, types: Types, text: str) -> Image | None:
         """A row's values, from the fields of `before` or `after`."""
@@ -155,7 +155,7 @@ def _object(event: Mapping[str, Node], name: str) -> Mapping[str, Node] | None:
     if node is None or node.kind == "null":
         return None
     if node.kind != "object":
-        raise BadRecord(f"{name} is no object", node.start)
+        raise BadRecord(f"{name} is not an object", node.start)
     return fields_of(node, name)
 
 

@@ -58,7 +58,7 @@ class Decoder:
 
     def __init__(self, spec: RecordSpec, *, core: bool = True) -> None:
         if spec.kind not in KINDS:
-            raise ConfigurationError(f"records of the kind {spec.kind} are not read; there are {', '.join(KINDS)}")
+            raise ConfigurationError(f"records of kind {spec.kind} are not supported; use one of {', '.join(KINDS)}")
         check_options(spec)
         columns = columns_of(spec)
         fields = [pa.field(column.name, column.type) for column in columns]
@@ -167,7 +167,7 @@ class _Texts:
         try:
             return value.decode(self._codec(value))
         except UnicodeDecodeError as error:
-            raise BadRecord(f"the bytes are not text in {self._encoding}, at byte {error.start}") from None
+            raise BadRecord(f"the bytes are not {self._encoding} text, at byte {error.start}") from None
 
     def _codec(self, value: bytes) -> str:
         """Java's UTF-16 is big-endian where no mark says otherwise, and Python's is as the machine has it."""

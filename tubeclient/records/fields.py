@@ -84,7 +84,7 @@ def kv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
                 left.append((key, quoted(value)))
                 continue
             if key in seen:
-                raise BadRecord(f"{key} is there twice", start)
+                raise BadRecord(f"{key} appears twice", start)
             seen.add(key)
             if value not in ("", null):
                 try:

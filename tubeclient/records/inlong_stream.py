@@ -41,10 +41,10 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         # PbDataTypeOperator.java, manager-service/datatype).
         what = "Avro; give schema, an .avsc file, instead"
         if kind == "pb":
-            what = "protobuf; say format protobuf, and the format options descFilePath and messageName"
+            what = "protobuf; set format protobuf, and the format options descFilePath and messageName"
         raise ValueError(f"does not define its records, which are {what}")
     if kind not in KINDS:
-        raise ValueError(f"has dataType {document.get('dataType')!r}; say format json, csv or kv if records have it")
+        raise ValueError(f"has dataType {document.get('dataType')!r}; set format json, csv or kv if records have it")
     formats: dict[str, set[str]] = {}
     columns = _columns(document, formats)
     options = {} if kind == "protobuf" else _time_options(formats)  # its times are not texts
@@ -53,7 +53,7 @@ def parse_stream(text: str, kind: str | None = None) -> StreamFormat:
         separator = _character(document, "dataSeparator")
         escape = _character(document, "dataEscapeChar")
     if kind == "kv" and document.get("lineSeparator"):
-        raise ValueError("has a lineSeparator, so that a record may have several rows, which are not told apart here")
+        raise ValueError("has a lineSeparator, so a record may have several rows, which is not supported here")
     if kind == "kv" and (between := _character(document, "kvSeparator")) is not None:
         options["kvSeparator"] = between
     if kind == "csv" and escape is None:
@@ -77,7 +77,7 @@ def _document(text: str) -> Mapping[str, Any]:
     if isinstance(document, Mapping) and isinstance(document.get("data"), Mapping):
         document = document["data"]
     if not isinstance(document, Mapping) or not isinstance(document.get("fieldList"), list):
-        raise ValueError("has no fieldList; it must be one stream of InLong's Manager, as its stream/get answers")
+        raise ValueError("has no fieldList; it must be one stream as InLong's Manager returns it from stream/get")
     return document
 
 
@@ -135,12 +135,12 @@ def _type(name: str, given: object, form: object, formats: dict[str, set[str]]) 
             return _of_format(name, plain, json.loads(form), formats)
         except (RecursionError, json.JSONDecodeError, KeyError, TypeError):
             inside = "write fieldType DECIMAL(precision,scale)" if plain == "DECIMAL" else "it is in fieldFormat"
-            what = "the precision of" if plain == "DECIMAL" else "what is in"
+            what = "the precision of" if plain == "DECIMAL" else "the contents of"
             raise ValueError(f"does not say {what} the {plain} field {name}; {inside}") from None
     found = _TYPES.get(plain)
     if found is None:
         raise ValueError(
-            f"has the field {name} of type {text or 'none'}, for which there is no type of Spark; give schema instead"
+            f"has the field {name} of type {text or 'none'}, which Spark has no type for; give schema instead"
         )
     if found in ("TIMESTAMP", "DATE"):
         formats.setdefault(found, set()).add("" if form in _SPARKS_OWN else form)
@@ -185,7 +185,7 @@ def _character(document: Mapping[str, Any], name: str) -> str | None:
     try:
         return chr(int(text))
     except (ValueError, OverflowError):
-        raise ValueError(f"has {name} {text[:20]}, which is no character's code") from None
+        raise ValueError(f"has {name} {text[:20]}, which is not a character code") from None
 
 
 def _is_set(entry: Mapping[str, Any], *names: str) -> bool:

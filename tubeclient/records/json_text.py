@@ -305,10 +305,10 @@ def fields_of(node: Node, name: str | None = "", wanted: Collection[str] | None 
     fields: dict[str, Node] = dict(pairs)
     if len(fields) < len(pairs):
         if name is None:
-            raise BadRecord("a name is there twice", node.start)
+            raise BadRecord("a name appears twice", node.start)
         seen = set()
         for field, value in pairs:
             if field in seen:
-                raise BadRecord(f"{name}.{field} is there twice" if name else f"{field} is there twice", value.start)
+                raise BadRecord(f"{name}.{field} appears twice" if name else f"{field} appears twice", value.start)
             seen.add(field)
     return fields

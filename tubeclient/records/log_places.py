@@ -53,7 +53,7 @@ def whole_number(node: Node | None, name: str) -> int | None:
         value = int(node.value)
         if abs(value) <= _MOST:
             return value
-    raise BadRecord(f"{name} is no whole number of 64 bits", node.start)
+    raise BadRecord(f"{name} is not a 64-bit whole number", node.start)
 
 
 def text_of(node: Node | None) -> str:

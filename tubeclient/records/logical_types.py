@@ -173,7 +173,7 @@ class LogicalValues:
                 raise BadRecord(path)
             return self._iso.of_node(value, column, inner, path)
         except BadRecord:
-            raise BadRecord(f"{path} is a text that is not JSON", node.start) from None
+            raise BadRecord(f"{path} is text that is not JSON", node.start) from None
 
 
 def _written(node: Node, logical: Logical, column: Column, path: str) -> str | None:
@@ -207,7 +207,7 @@ def _date(day: int, path: str, place: int) -> str:
     try:
         return date.fromordinal(DAYS_OF_1970 + day).isoformat()
     except (ValueError, OverflowError):
-        raise BadRecord(f"{path} is not of the years 1 to 9999", place) from None
+        raise BadRecord(f"{path} is outside the years 1 to 9999", place) from None
 
 
 def _clock(count: int, pieces: int) -> str:

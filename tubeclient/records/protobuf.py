@@ -65,8 +65,8 @@ def protobuf_reader(spec: RecordSpec, columns: Sequence[Column]) -> Callable[[by
     message lacks a column or has it in another type; or protobuf is not compiled here."""
     if api_implementation.Type() == "python":
         raise ConfigurationError(
-            "protobuf runs its code in Python, which reads some messages otherwise. Unset"
-            " PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or install protobuf from a wheel for this machine"
+            "protobuf is running its pure Python code, which reads some messages differently. Unset "
+            "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION, or install protobuf from a wheel for this machine"
         )
     return _ProtobufReader(spec, columns).read
 
@@ -113,7 +113,7 @@ class _ProtobufReader:
             if field is None:
                 names = ", ".join(known.name for known in message.fields)
                 raise ConfigurationError(
-                    f"column {place} is no field of message {message.full_name}, which has {names or 'none'}"
+                    f"column {place} is not a field of message {message.full_name}, which has {names or 'none'}"
                 )
             parts.append((column.name, _getter(field), self._field(field, column, place)))
 
@@ -146,7 +146,7 @@ class _ProtobufReader:
         except ConfigurationError:  # it has itself within
             fits = ""
         raise ConfigurationError(
-            f"column {path} is {column.simple}, and field {field.full_name} {type_name(field)}{fits}"
+            f"column {path} is {column.simple}, but field {field.full_name} is {type_name(field)}{fits}"
         )
 
     def _items(self, item: Convert, values: Any) -> list[Any]:
@@ -260,7 +260,7 @@ def _enum_name(enum: EnumDescriptor, number: int) -> str:
 def _text(value: Any) -> str:
     """In proto2 protobuf hands out the bytes if they are no text."""
     if not isinstance(value, str):
-        raise Fault("the bytes of {} are not text in UTF-8")
+        raise Fault("the bytes of {} are not UTF-8 text")
     return value
 
 
@@ -269,7 +269,7 @@ def _moment(message: Descriptor, value: Any) -> int:
     if not 0 <= value.nanos < _NANOS:
         raise Fault("the value of {} is not of type timestamp")
     if not SECONDS[0] <= value.seconds <= SECONDS[1]:
-        raise Fault("{} is not of the years 1 to 9999")
+        raise Fault("{} is outside the years 1 to 9999")
     return int(value.seconds) * 1_000_000 + int(value.nanos) // 1_000
 
 
@@ -293,7 +293,7 @@ def _check(message: Any) -> None:
     known = type(message)
     of_type: Descriptor = known.DESCRIPTOR
     if of_type.full_name == VALUE and not known.WhichOneof(message, "kind"):
-        raise Fault("{} has no kind, and a google.protobuf.Value must have one")
+        raise Fault("{} has no kind, but a google.protobuf.Value must have one")
     if of_type.full_name == ANY:
         _check_any(message, of_type)
     _check_unread(message, of_type)

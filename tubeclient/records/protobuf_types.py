@@ -57,10 +57,10 @@ def message_type(descriptor: bytes, name: str) -> Descriptor:
     try:
         files = FileDescriptorSet.FromString(descriptor).file
     except DecodeError:
-        raise ConfigurationError(f"the descriptor file is none; make it by {_HOW}") from None
+        raise ConfigurationError(f"the file is not a descriptor file; make one with {_HOW}") from None
     there = {file.name for file in files}
     if missing := sorted(imported for file in files for imported in file.dependency if imported not in there):
-        raise ConfigurationError(f"the descriptor file lacks {missing[0]}, which it imports; make it by {_HOW}")
+        raise ConfigurationError(f"the descriptor file lacks {missing[0]}, which it imports; make it with {_HOW}")
     pool = DescriptorPool()
     try:
         for file in files:
@@ -70,11 +70,11 @@ def message_type(descriptor: bytes, name: str) -> Descriptor:
         if len(found) == 1:
             return pool.FindMessageTypeByName(found[0])
     except (TypeError, KeyError) as error:
-        raise ConfigurationError(f"the descriptor file cannot be used: {error}; make it by {_HOW}") from None
+        raise ConfigurationError(f"the descriptor file cannot be used: {error}; make it with {_HOW}") from None
     known = found or [full for full in names if not full.startswith("google.protobuf.")] or ["no message"]
     more = ", ..." if len(known) > _SHOWN else ""
     which = f"has several messages {name}" if found else f"has no message {name!r}"
-    raise ConfigurationError(f"the descriptor file {which}; there are {', '.join(known[:_SHOWN])}{more}")
+    raise ConfigurationError(f"the descriptor file {which}; it has {', '.join(known[:_SHOWN])}{more}")
 
 
 def _names(file: FileDescriptorProto) -> list[str]:
@@ -125,15 +125,15 @@ def columns_of_message(message: Descriptor) -> pa.Schema:
     """A column for each field, of the type that takes each value. ConfigurationError: the message has no fields, or
     another one that has itself within."""
     if not message.fields:
-        raise ConfigurationError(f"message {message.full_name} has no fields, which would be the columns")
+        raise ConfigurationError(f"message {message.full_name} has no fields to use as columns")
     return pa.schema(_fields(message, message.name, ()))
 
 
 def _fields(message: Descriptor, path: str, around: tuple[str, ...]) -> list[pa.Field]:
     if message.full_name in around:
         raise ConfigurationError(
-            f"message {message.full_name} has itself within, in {path}; give a schema, with STRING where the rest is to"
-            " be JSON"
+            f"message {message.full_name} contains itself, in {path}; give a schema, with STRING where the rest "
+            "should become JSON"
         )
     inner = (*around, message.full_name)
     return [pa.field(field.name, column_type(field, f"{path}.{field.name}", inner)) for field in message.fields]

@@ -135,8 +135,8 @@ def check_rescue(rescue: str, kind: str) -> None:
         raise ConfigurationError(f"rescue is {rescue!r}; write {', '.join(RESCUES[:-1])} or {RESCUES[-1]}")
     if rescue != "none" and kind not in RESCUING:
         raise ConfigurationError(
-            f"rescue is {rescue}, and the format is {kind}; only {' and '.join(RESCUING)} have fields to rescue: leave"
-            " it out"
+            f"rescue is {rescue}, but the format is {kind}; only {' and '.join(RESCUING)} have fields to rescue: "
+            "leave it out"
         )
 
 
@@ -146,7 +146,7 @@ def check_options(spec: RecordSpec) -> None:
     kind = "csv without quotes" if spec.kind == "csv" and not spec.has_quotes else spec.kind
     for name, text in spec.options.items():
         if name not in OPTIONS[kind] and (spec.kind, name, text) != ("csv", "quote", ""):
-            raise ConfigurationError(f"{name} is no format option of {kind}; {nearest(name, OPTIONS[kind])}")
+            raise ConfigurationError(f"{name} is not a format option of {kind}; {nearest(name, OPTIONS[kind])}")
 
 
 def encoding_of(spec: RecordSpec) -> str:
@@ -154,7 +154,7 @@ def encoding_of(spec: RecordSpec) -> str:
     try:
         return next(name for name in ENCODINGS if codecs.lookup(name) == codecs.lookup(spec.encoding))
     except (LookupError, ValueError, StopIteration):  # ValueError: a character that no name has
-        raise ConfigurationError(f"encoding is {spec.encoding!r}; there are {', '.join(ENCODINGS)}") from None
+        raise ConfigurationError(f"encoding is {spec.encoding!r}; use one of {', '.join(ENCODINGS)}") from None
 
 
 def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
@@ -171,8 +171,8 @@ def columns_of(spec: RecordSpec) -> tuple[Column, ...]:
     if spec.rescue != "none":
         if twin := next((column.name for column in found if column.name.lower() == RESCUED), None):
             raise ConfigurationError(
-                f"the schema has a column {twin}, which is where rescue puts what no column takes; rename it, or leave"
-                " rescue out"
+                f"the schema has a column {twin}, which is where rescue puts the values that no column takes; rename "
+                "it, or leave rescue out"
             )
         found.append(Column(RESCUED, "rescued", pa.string(), "string"))
     return tuple(found)
@@ -185,7 +185,7 @@ def simple_name(kind: pa.DataType) -> str:
 
 def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
     if depth > _DEEPEST:
-        raise ConfigurationError(f"column {top} has more than {_DEEPEST} types within each other")
+        raise ConfigurationError(f"column {top} nests more than {_DEEPEST} types")
 
     def within(field: pa.Field, name: str = "") -> Column:
         return _column(name, field.type, top, depth + 1)
@@ -202,13 +202,13 @@ def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
     if pa.types.is_map(kind):
         key, item = within(kind.key_field), within(kind.item_field)
         if key.parts:
-            raise ConfigurationError(f"column {top} has a map whose keys are {key.simple}; keys are texts in JSON")
+            raise ConfigurationError(f"column {top} has a map whose keys are {key.simple}; JSON's keys are text")
         return Column(name, "map", kind, f"map<{key.simple},{item.simple}>", (), (key, item))
     if pa.types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
         parts = tuple(within(field, field.name) for field in fields)
         if len({part.name for part in parts}) < len(parts):
-            raise ConfigurationError(f"column {top} has a struct with two fields of one name")
+            raise ConfigurationError(f"column {top} has a struct with two fields of the same name")
         inner = ",".join(f"{part.name}:{part.simple}" for part in parts)
         return Column(name, "struct", kind, f"struct<{inner}>", (), parts)
     raise ConfigurationError(f"column {top} has the type {kind}, which records do not have")
@@ -218,5 +218,5 @@ def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
     """An option that is true or false, in any case. ConfigurationError: another text."""
     text = options.get(name, default).strip().lower()
     if text not in ("true", "false"):
-        raise ConfigurationError(f"{name} is {options[name]!r}; it is true or false")
+        raise ConfigurationError(f"{name} is {options[name]!r}; write true or false")
     return text == "true"

@@ -59,7 +59,7 @@ def date_reader(pattern: str | None) -> Reader:
     else:
         form = _form(pattern, "dateFormat")
         if "zone" in form.groupindex:
-            raise ConfigurationError(f"dateFormat is {pattern!r}, which has a zone, and dates have none")
+            raise ConfigurationError(f"dateFormat is {pattern!r}, which has a zone, but dates have none")
 
     def read(text: str) -> int:
         parts = _parts(form, text)
@@ -74,7 +74,7 @@ def local_time_reader(pattern: str | None) -> Reader:
     """Microseconds since 1970 of a time without a zone. ConfigurationError: a pattern that is none of such a time."""
     form = _ISO_TIME if pattern is None else _form(pattern, "timestampNTZFormat")
     if pattern is not None and "zone" in form.groupindex:
-        raise ConfigurationError(f"timestampNTZFormat is {pattern!r}, which has a zone, and TIMESTAMP_NTZ has none")
+        raise ConfigurationError(f"timestampNTZFormat is {pattern!r}, which has a zone, but TIMESTAMP_NTZ has none")
 
     def read(text: str) -> int:
         day, second, micros, zone = _parts(form, text)
@@ -191,8 +191,8 @@ def tokens_of(pattern: str, option: str) -> list[Token]:
 
     def wrong(what: str) -> ConfigurationError:
         return ConfigurationError(
-            f"{option} is {pattern!r}: {what}. Patterns have y M d H h a m s S, X x Z V for a zone, [ and ] around"
-            " what may be missing, and other letters in quotes"
+            f"{option} is {pattern!r}: {what}. Patterns use y M d H h a m s S, X x Z V for a zone, [ and ] around "
+            "optional parts, and quotes around other letters"
         )
 
     for found in _PIECE.finditer(pattern):
@@ -218,7 +218,7 @@ def tokens_of(pattern: str, option: str) -> list[Token]:
     if depth:
         raise wrong("it has a bracket without the other one")
     if ("a" in seen and "h" not in seen) or {"h", "H"} <= seen:
-        raise wrong("a is for h, and H is without both")
+        raise wrong("a belongs to h, and H needs neither")
     return tokens
 
 

@@ -32,7 +32,7 @@ class Unavailable:
             try:
                 data = bytes.fromhex(placeholder[4:])
             except ValueError:
-                raise ConfigurationError(f"{PLACEHOLDER} is {placeholder!r}, whose hex digits are none") from None
+                raise ConfigurationError(f"{PLACEHOLDER} is {placeholder!r}, whose hex digits are invalid") from None
         if not data:
             raise ConfigurationError(f"{PLACEHOLDER} is empty")
         text = data.decode(errors="replace")

@@ -213,7 +213,7 @@ class Values:
         ]
         # Two texts may be one key: 1 and +1. Two NaN are not equal, but their texts are.
         if min(len({name for name, _ in node.value}), len({key for key, _ in pairs})) < len(pairs):
-            raise BadRecord(f"a key of {path} is there twice", node.start)
+            raise BadRecord(f"a key of {path} appears twice", node.start)
         return pairs
 
     def _struct(self, node: Node, column: Column, text: str, path: str) -> dict[str, Any]:
@@ -260,7 +260,7 @@ _WIDE: Final = Context(prec=50)
 
 
 def missing(column: Column) -> BadRecord:
-    return BadRecord(f"{column.name} is NOT NULL and has no value")
+    return BadRecord(f"{column.name} is NOT NULL but has no value")
 
 
 def _misfit(column: Column, path: str, place: int | None) -> NoReturn:
@@ -268,7 +268,7 @@ def _misfit(column: Column, path: str, place: int | None) -> NoReturn:
 
 
 def _far(path: str, place: int | None) -> BadRecord:
-    return BadRecord(f"{path} is not of the years 1 to 9999", place)
+    return BadRecord(f"{path} is outside the years 1 to 9999", place)
 
 
 def _int(text: str, column: Column, path: str, place: int | None) -> int:
@@ -340,9 +340,9 @@ def _check_variant(node: Node, path: str) -> None:
         inner = left.pop()
         if inner.kind == "object":
             if len({name for name, _ in inner.value}) < len(inner.value):
-                raise BadRecord(f"a name within {path} is there twice", inner.start)
+                raise BadRecord(f"a name within {path} appears twice", inner.start)
             left.extend(value for _, value in inner.value)
         elif inner.kind == "list":
             left.extend(inner.value)
         elif inner.kind == "number" and not _is_exact(inner.value):
-            raise BadRecord(f"a number within {path} has more digits than a VARIANT has", inner.start)
+            raise BadRecord(f"a number within {path} has more digits than a VARIANT can have", inner.start)

@@ -53,9 +53,9 @@ def reply_refusal(read: Callable[[int], bytes]) -> str | None:
     """Why audit-proxy did not take a report, whose answer `read` gives; None if it did. ProtocolError if it is none."""
     head = read(4)
     if len(head) < 4 or (length := int.from_bytes(head)) > _MOST_REPLY_BYTES or len(body := read(length)) < length:
-        raise ProtocolError("the connection ended, or what came is not audit-proxy's")
+        raise ProtocolError("the connection ended, or the answer is not from an audit-proxy")
     command = parse_message(Command, body)
     if command.type != _REPLY:
-        raise ProtocolError("what came is not the answer to a report")
+        raise ProtocolError("the answer does not belong to a report")
     reply = command.audit_reply
     return None if reply.rsp_code == 0 else reply.message or f"code {reply.rsp_code}"

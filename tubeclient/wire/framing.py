@@ -105,13 +105,15 @@ class FrameDecoder:
         available = self._end
         if available - start < _HEADER.size:
             if available - start >= 4 and _BLOCK_LENGTH.unpack_from(self._buffer, start)[0] != BEGIN_TOKEN:
-                raise ProtocolError("the peer does not speak TubeMQ's protocol, or wants TLS: wrong begin token")
+                raise ProtocolError("the peer does not speak TubeMQ's protocol, or requires TLS: wrong begin token")
             return None
         token, _serial, blocks = _HEADER.unpack_from(self._buffer, start)
         if token == _HTTP_TOKEN:
             raise ProtocolError(f"{SPEAKS_HTTP}: it is an HTTP port, perhaps a web port")
         if token != BEGIN_TOKEN:
-            raise ProtocolError(f"the peer does not speak TubeMQ's protocol, or wants TLS: begin token {token:#010x}")
+            raise ProtocolError(
+                f"the peer does not speak TubeMQ's protocol, or requires TLS: begin token {token:#010x}"
+            )
         if not 1 <= blocks <= MAX_BLOCKS:
             raise ProtocolError(f"a frame of {blocks} blocks; 1 to {MAX_BLOCKS} are allowed")
         position = self._block_ends[-1][1] if self._block_ends else start + _HEADER.size

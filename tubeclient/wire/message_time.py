@@ -50,8 +50,8 @@ def moment_ms(moment: int | datetime, what: str) -> int:
     if isinstance(moment, datetime):
         if moment.utcoffset() is None:
             raise ConfigurationError(
-                f"{what} is {moment!r} without a zone, which is no moment; give one, as in "
-                "datetime(2026, 11, 21, 10, 31, tzinfo=ZoneInfo('Asia/Shanghai'))"
+                f"{what} is {moment!r} without a time zone; add one, as in datetime(2026, 11, 21, 10, 31, "
+                "tzinfo=ZoneInfo('Asia/Shanghai'))"
             )
         return (moment - _EPOCH) // _MILLISECOND
     try:

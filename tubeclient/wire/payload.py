@@ -29,7 +29,7 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
     """The attribute text, with tag and time (yyyyMMddHHmm). ConfigurationError for what no reader could parse."""
     if not isinstance(attributes, Mapping):
         kind = type(attributes).__name__
-        raise ConfigurationError(f"attributes must be a map of texts, as in {{'user': '7'}}; not a {kind}")
+        raise ConfigurationError(f"attributes must map text to text, such as {{'user': '7'}}, not a {kind}")
     pairs = [(TAG_KEY, tag)] * bool(tag) + [(TIME_KEY, time)] * bool(time)
     for key in attributes:
         if not key or key in (TAG_KEY, TIME_KEY):
@@ -37,10 +37,11 @@ def encode_attributes(attributes: Mapping[str, str], tag: str = "", time: str = 
     pairs += attributes.items()
     for key, value in pairs:
         if not (isinstance(key, str) and isinstance(value, str)):
-            raise ConfigurationError(f"the attribute {key!r}={value!r} cannot be sent: keys and values must be texts")
+            raise ConfigurationError(f"the attribute {key!r}={value!r} cannot be sent: keys and values must be text")
         if any(mark in key + value for mark in ",=") or _has_surrogate(key + value):
             raise ConfigurationError(
-                f"the attribute {key!r}={value!r} cannot be sent: keys and values must not hold ',', '=' or surrogates"
+                f"the attribute {key!r}={value!r} cannot be sent: keys and values must not contain ',', '=' or "
+                "surrogates"
             )
     return ",".join(map("=".join, pairs))
 

@@ -51,7 +51,7 @@ def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
     assert [[one.body for one in records] for _, records in found] == [[b"a"], [], [], [], [b"b", b"c"], [], []]
     reasons = [message.bad_reason for message, _ in found]
     assert [number for number, reason in enumerate(reasons) if reason] == [1, 3, 6]
-    assert "no InLong pack" in str(reasons[1])
+    assert "not an InLong pack" in str(reasons[1])
     assert reasons[3] == "damaged"
     assert "head is cut off" in str(reasons[6])
     assert found[1][0].body == b"no pack"
@@ -60,7 +60,10 @@ def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
 
 def test_otherwise_they_are_an_error_that_names_the_message() -> None:
     found = delivery(BAD).records()
-    told = r"partition 1:clicks:0, in the pack from offset 0 on, the message with id 101: .* no InLong pack.*\. Set bad"
+    told = (
+        r"partition 1:clicks:0, in the pack from offset 0 on, the message with id 101: "
+        r".* not an InLong pack.*\. Set bad"
+    )
     with pytest.raises(CorruptMessage, match=told) as caught:
         list(found)
     assert caught.value.number == 1

@@ -98,7 +98,7 @@ def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
             a_pack(snappy=False).replace(b"\0\0\0\x05three", b"\0\0\0\x06three"),
             "record of 6 bytes at byte 11; 5 are left",
         ),
-        (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "packed in way 7"),
+        (a_pack(bodies=(), snappy=False).replace(b"\0\0\0\x01\0\x0f", b"\0\0\0\x01\x07\x0f"), "uses compression 7"),
         (a_pack(4).replace(b"\xee\x01", b"\xee\x02"), "its end is not EE01"),
         (a_pack(3, (b"x",), snappy=False).replace(b"\0\0\0\x03n=0", b""), "group"),
     ],
@@ -110,8 +110,8 @@ def test_what_is_wrong_and_where(message: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        (b"\xff\xff\xff\xff\x07abc", "claims to unpack to 2147483647 bytes; at most"),
-        (b"\x80\x80\x40abc", "they cannot"),
+        (b"\xff\xff\xff\xff\x07abc", "claims to unpack to 2147483647 bytes; the limit is"),
+        (b"\x80\x80\x40abc", "too few for the"),
         (b"\x05abc", "is damaged"),
         (b"", "does not start with its unpacked length"),
     ],
@@ -137,21 +137,21 @@ def test_bombs_end_at_the_limits() -> None:
     )
     assert "more than 50 records" in reason(encode_message_objs(many, [1] * 51, "gzip"), objects, limits)
     assert "more than 50 entries" in reason(a_pack(bodies=(b"",) * 51), None, limits)
-    assert "at most 1000" in reason(a_pack(bodies=(b"x" * 1000,)), None, limits)
+    assert "the limit is 1000" in reason(a_pack(bodies=(b"x" * 1000,)), None, limits)
     two = encode_pack([RecordGroup(ATTRIBUTES, [b"x" * 600])] * 2, made_ms=5)
-    assert "at most" in reason(two, None, limits)
+    assert "the limit is" in reason(two, None, limits)
     assert len(records_of(a_pack(bodies=(b"",) * 50), {}, limits)) == 50
 
 
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ({"streamId": "s", "dt": "1"}, "have no groupId"),
-        ({"groupId": "g", "dt": "1"}, "have no streamId"),
-        ({**ATTRIBUTES, "dt": "soon"}, "the time dt is no number of milliseconds"),
-        ({**ATTRIBUTES, "dt": "9" * 18}, "past all timestamps"),
-        ({**ATTRIBUTES, "t": "2026"}, "the time t is no yyyyMMdd"),
-        ({**ATTRIBUTES, "t": "20261399"}, "no yyyyMMdd"),
+        ({"streamId": "s", "dt": "1"}, "lack groupId"),
+        ({"groupId": "g", "dt": "1"}, "lack streamId"),
+        ({**ATTRIBUTES, "dt": "soon"}, "the time dt is not a number of milliseconds"),
+        ({**ATTRIBUTES, "dt": "9" * 18}, "too large for a timestamp"),
+        ({**ATTRIBUTES, "t": "2026"}, "the time t is not yyyyMMdd"),
+        ({**ATTRIBUTES, "t": "20261399"}, "not yyyyMMdd"),
     ],
 )
 def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -> None:
@@ -218,7 +218,7 @@ def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str
 @pytest.mark.parametrize(
     ("pack", "said"),
     [
-        (encode_message_objs([OwnRecord(b"a", {})], [(1 << 63) - 1], "none"), "past all timestamps"),
+        (encode_message_objs([OwnRecord(b"a", {})], [(1 << 63) - 1], "none"), "too large for a timestamp"),
         (b"\x0a\x0e\x08\x05\x12\x00\x1a\x00\x22\x06\x0a\x01\xff\x12\x01v", "not UTF-8"),
         (b"\x0a\x02\x08\x05", "cannot be parsed"),
     ],

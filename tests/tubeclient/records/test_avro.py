@@ -43,9 +43,9 @@ def test_a_record() -> None:
         user(1, None, 0, 0): (1, None, 0, "NONE", [], None),
         user(-1, "\u4e2d\0"): (-1, "\u4e2d\0", *good[2:], [], None),
         user()[:-1] + b"\x02" + zigzag(5): (*good, [], {"made": 5}),
-        user()[:-1] + b"\x02" + zigzag(2**62): "first.made is not of the years 1 to 9999, at byte 13",
-        user()[:-1] + b"\x04": "the value of first is of no type of its union, at byte 12",
-        user(kind=2): "the value of kind is no symbol of its enum, at byte 10",
+        user()[:-1] + b"\x02" + zigzag(2**62): "first.made is outside the years 1 to 9999, at byte 13",
+        user()[:-1] + b"\x04": "the value of first matches no type of its union, at byte 12",
+        user(kind=2): "the value of kind is not a symbol of its enum, at byte 10",
         user() + b"\0": "more bytes follow the record, at byte 13",
         user() + user(): "more bytes follow the record, at byte 13",
         b"": "the record is empty",
@@ -104,7 +104,7 @@ def test_booleans_and_fractions() -> None:
 
 def test_texts_and_bytes() -> None:
     cut, negative = "the bytes end within a, at byte ", "the length of a is negative, at byte 0"
-    bad = "the bytes of a are not text in UTF-8, at byte 0"
+    bad = "the bytes of a are not UTF-8 text, at byte 0"
     both: dict[Any, Any] = {
         b"\4a": f"{cut}2",
         zigzag(2**40) + b"a": f"{cut}7",
@@ -136,7 +136,7 @@ def test_uuids_durations_and_times_of_day_are_what_they_are_in_bytes() -> None:
 
 
 def test_times() -> None:
-    far = "a is not of the years 1 to 9999, at byte 0"
+    far = "a is outside the years 1 to 9999, at byte 0"
     days = (FIRST // 86_400, LAST // 86_400)
     one = of(logical("int", "date"))
     assert read(one, *map(zigzag, (*days, -1, days[0] - 1, days[1] + 1, 2**31 - 1))) == [
@@ -153,7 +153,7 @@ def test_times() -> None:
                 *[far] * 4,
             ]
     inner = of({"type": "array", "items": {"type": "map", "values": logical("int", "date")}})
-    path = "a[1].value is not of the years 1 to 9999, at byte 5"
+    path = "a[1].value is outside the years 1 to 9999, at byte 5"
     assert read(inner, b"\4\0\2" + text("k") + zigzag(2**31 - 1) + b"\0\0") == [path]
 
 
@@ -187,7 +187,7 @@ def test_decimals() -> None:
 
 
 def test_unions() -> None:
-    none = "the value of a is of no type of its union, at byte 0"
+    none = "the value of a matches no type of its union, at byte 0"
     assert others(of(["null", "int"]), {
         b"\0": (None,),
         b"\2\4": (2,),
@@ -223,7 +223,7 @@ def test_unions() -> None:
 
 
 def test_lists() -> None:
-    size = "a block of a has another size than it says, at byte 0"
+    size = "a block of a does not have the size that it states, at byte 0"
     assert others(of({"type": "array", "items": "int"}), {
         b"\0": ([],),
         b"\4\2\4\0": ([1, 2],),
@@ -253,11 +253,11 @@ def test_maps() -> None:
         b"\0": ([],),
         b"\4" + b_a + b"\0": ([("b", None), ("a", {"a": "x"})],),
         b"\3" + zigzag(len(b_a)) + b_a + b"\0": ([("b", None), ("a", {"a": "x"})],),
-        b"\4" + text("a") + b"\0" + text("a") + b"\0\0": "a key of a is there twice, at byte 0",
-        b"\2" + text("a") + b"\0\2" + text("a") + b"\0\0": "a key of a is there twice, at byte 0",
-        b"\2\2\xff\0\0": "the bytes of a.key are not text in UTF-8, at byte 1",
-        b"\2" + text("k") + b"\2\2\xff\0": "the bytes of a.value.a are not text in UTF-8, at byte 4",
-        b"\2" + text("k") + b"\4": "the value of a.value is of no type of its union, at byte 3",
+        b"\4" + text("a") + b"\0" + text("a") + b"\0\0": "a key of a appears twice, at byte 0",
+        b"\2" + text("a") + b"\0\2" + text("a") + b"\0\0": "a key of a appears twice, at byte 0",
+        b"\2\2\xff\0\0": "the bytes of a.key are not UTF-8 text, at byte 1",
+        b"\2" + text("k") + b"\2\2\xff\0": "the bytes of a.value.a are not UTF-8 text, at byte 4",
+        b"\2" + text("k") + b"\4": "the value of a.value matches no type of its union, at byte 3",
         b"\2" + text("k"): "the bytes end within a.value, at byte 3",
     }) == GOOD  # fmt: skip
 
@@ -307,9 +307,9 @@ def test_headers_are_named_and_not_read() -> None:
     one = of(USER)
     registry, single = "a schema registry's header", "a header of Avro's single-object encoding"
     assert others(one, {
-        b"\0\0\0\0\7" + user(): f"the record has {registry}, which is not read",
-        b"\xc3\x01" + bytes(8) + user(): f"the record has {single}, which is not read",
-        b"Obj\x01" + user(): "the record has the header of an Avro file, which is not read",
+        b"\0\0\0\0\7" + user(): f"the record has {registry}, which is not supported",
+        b"\xc3\x01" + bytes(8) + user(): f"the record has {single}, which is not supported",
+        b"Obj\x01" + user(): "the record has the header of an Avro file, which is not supported",
         # A good record may begin so.
         user(0): (0, "x", 1_700_000_000_000_000, "BUY", [], None),
         user(-98): (-98, "x", 1_700_000_000_000_000, "BUY", [], None),
@@ -323,7 +323,7 @@ def test_a_key_needs_a_value() -> None:
     one = of(["null", "int"], "int")
     schema = pa.schema([one.schema.field(0).with_nullable(False), one.schema.field(1)])
     keyed = RecordSpec(kind="avro", schema=schema, descriptor=one.descriptor)
-    assert read(keyed, b"\2\4\6", b"\0\6") == [(2, 3), "a is NOT NULL and has no value"]
+    assert read(keyed, b"\2\4\6", b"\0\6") == [(2, 3), "a is NOT NULL but has no value"]
 
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

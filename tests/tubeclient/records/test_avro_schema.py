@@ -98,9 +98,9 @@ def test_columns_of_a_union_by_its_types_names() -> None:
     prefix = {"stableIdentifierPrefixForUnionType": "of_"}
     assert column(["int", fixed(1)], **STABLE, **prefix) == "struct<of_int:int,of_F:binary>"
     assert column(["int", fixed(1)], **prefix) == "struct<member0:int,member1:binary>"
-    with pytest.raises(ConfigurationError, match="a is a union with two types of one name; leave enableStable"):
+    with pytest.raises(ConfigurationError, match="a is a union with two types of the same name; leave enableStable"):
         column([fixed(1, "x.Int"), fixed(1, "y.int")], **STABLE)
-    with pytest.raises(ConfigurationError, match="enableStableIdentifiersForUnionType is 'yes'; it is true or false"):
+    with pytest.raises(ConfigurationError, match="enableStableIdentifiersForUnionType is 'yes'; write true or false"):
         column("int", enableStableIdentifiersForUnionType="yes")
 
 
@@ -128,24 +128,27 @@ for _ in range(60):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("null", "a is null only, a type that no table has"),
-        (["null"], "a is null only"),
-        ([], "a is null only"),
-        ({"type": "array", "items": "null"}, "a is null only"),
-        ({"type": "map", "values": ["null"]}, "a is null only"),
+        ("null", "a is only null, a type that no table can store"),
+        (["null"], "a is only null"),
+        ([], "a is only null"),
+        ({"type": "array", "items": "null"}, "a is only null"),
+        ({"type": "map", "values": ["null"]}, "a is only null"),
         (record(name="Q"), "a has no fields"),
         ({"type": "record", "name": "Q"}, "a has no list of fields"),
         ({"type": "record", "name": "Q", "fields": ["b"]}, "a has no list of fields"),
         ({"type": "record", "name": "Q", "fields": [{"name": "b"}]}, "a.b has no type"),
         ({"type": "record", "name": "Q", "fields": [{"type": "int"}]}, "a has no name"),
-        ({"type": "record", "name": "Q", "fields": [{"name": "b c", "type": "int"}]}, "a has no name, or one that"),
-        ({"type": "record", "name": "Q", "fields": [{"name": "b.c", "type": "int"}]}, "a has no name, or one that"),
-        ({"type": "record", "name": "Q", "fields": 2 * [{"name": "b", "type": "int"}]}, "a has two fields of one name"),
-        (["null", "R"], "a is R within R, which no table has"),
+        ({"type": "record", "name": "Q", "fields": [{"name": "b c", "type": "int"}]}, "a has no name, or one with"),
+        ({"type": "record", "name": "Q", "fields": [{"name": "b.c", "type": "int"}]}, "a has no name, or one with"),
+        (
+            {"type": "record", "name": "Q", "fields": 2 * [{"name": "b", "type": "int"}]},
+            "a has two fields of the same name",
+        ),
+        (["null", "R"], "a is R within R, which no table can store"),
         (record({"type": "map", "values": "Q"}, name="Q"), "a.a is Q within Q"),
         (record(fixed(1, "Q"), name="Q"), "a.a defines Q within itself"),
-        (record(fixed(1), fixed(2), name="Q"), "a.b defines F again, and as another type"),
-        ("strin", "a has the type strin, which is not defined before it"),
+        (record(fixed(1), fixed(2), name="Q"), "a.b defines F again, as another type"),
+        ("strin", "a has the type strin, which is not defined before this place"),
         ("record", "a has no name"),
         ("array", "a has no type"),
         ({"type": "strin"}, "a has the type strin, which is not defined"),
@@ -160,10 +163,10 @@ for _ in range(60):
         (["int", "int"], "a is a union that has a type twice"),
         ([{"type": "array", "items": "int"}, {"type": "array", "items": "long"}], "a is a union that has a type twice"),
         ([fixed(1), "F"], "a is a union that has a type twice"),
-        (["int", ["null", "long"]], "a is a union .* or a union within"),
+        (["int", ["null", "long"]], "a is a union .* or contains a union"),
         ({"type": "fixed", "size": 1}, "a has no name"),
-        (fixed(1, "1x"), "a has no name, or one that is not of letters, digits and _"),
-        (fixed(1, "F", namespace="x y"), "a has no name, or one that"),
+        (fixed(1, "1x"), "a has no name, or one with characters other than letters, digits and _"),
+        (fixed(1, "F", namespace="x y"), "a has no name, or one with"),
         (fixed(-1), "a has no size in bytes"),
         (fixed("3"), "a has no size in bytes"),  # type: ignore[arg-type]
         (fixed(True), "a has no size in bytes"),
@@ -171,9 +174,12 @@ for _ in range(60):
         ({"type": "enum", "name": "E", "symbols": []}, "a has no symbols"),
         ({"type": "enum", "name": "E", "symbols": "AB"}, "a has no symbols"),
         ({"type": "enum", "name": "E", "symbols": ["A", 5]}, "a has no name"),
-        ({"type": "enum", "name": "E", "symbols": ["\ud800"]}, "a has no name, or one that is not of letters"),
-        ({"type": "enum", "name": "E", "symbols": ["A", "A"]}, "a has two symbols of one name"),
-        (logical("bytes", "decimal", precision=39), "a is a decimal of 39 digits, and a column has at most 38"),
+        (
+            {"type": "enum", "name": "E", "symbols": ["\ud800"]},
+            "a has no name, or one with characters other than letters",
+        ),
+        ({"type": "enum", "name": "E", "symbols": ["A", "A"]}, "a has two symbols of the same name"),
+        (logical("bytes", "decimal", precision=39), "a is a decimal of 39 digits, but a column has at most 38"),
     ],
 )
 def test_schemas_that_are_refused(kind: Any, said: str) -> None:
@@ -195,16 +201,16 @@ def test_schemas_that_are_refused(kind: Any, said: str) -> None:
     ],
 )
 def test_what_is_no_schema_of_a_record(schema: str, said: str) -> None:
-    words = "format avro needs as schema an .avsc file, with an Avro schema of a record"
+    words = "format avro needs a schema in an .avsc file: an Avro schema of a record"
     with pytest.raises(ConfigurationError, match=f"^{words}{said}"):
         columns_of_schema(schema, {})
 
 
 def test_types_deep_within_each_other() -> None:
-    with pytest.raises(ConfigurationError, match="column a has more than 50 types within each other"):
+    with pytest.raises(ConfigurationError, match="column a nests more than 50 types"):
         columns_of(RecordSpec(kind="avro", schema=columns_of_schema(json.dumps(record(DEEP)), {})))
     text = '{"type":"array","items":' * 900 + '"int"' + "}" * 900
-    with pytest.raises(ConfigurationError, match="the Avro schema has too many types within each other"):
+    with pytest.raises(ConfigurationError, match="the Avro schema nests too many types"):
         columns_of_schema(json.dumps(record("?")).replace('"?"', text), {})
 
 

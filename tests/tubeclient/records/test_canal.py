@@ -32,7 +32,9 @@ def test_messages() -> None:
         [("query", None, None, None)],
         [("insert", 1, "x", "1.0000000001")],
     ]
-    assert short(canal(keys=("id",)), bodies[3]) == ["TRUNCATE emptied the table there; empty this one by hand"]
+    assert short(canal(keys=("id",)), bodies[3]) == [
+        "TRUNCATE emptied the table in the database; empty this one by hand"
+    ]
 
 
 def test_rows_have_their_places_in_the_message() -> None:
@@ -76,15 +78,15 @@ def test_columns_that_mysql_left_out_of_a_row() -> None:
         "type": "UPDATE",
     }
     assert short(canal(), minimal) == [[("update", None, "20", None, ["id", "price"])]]
-    assert short(canal(keys=("id",)), minimal) == ["id names the row, and is absent"]
+    assert short(canal(keys=("id",)), minimal) == ["id names the row, but is absent"]
     noblob = message("UPDATE", {"id": "1", "price": None})
     assert short(canal(required=("name",), keys=("id",)), noblob) == [[("update", 1, None, None, ["name"])]]
-    assert short(canal(required=("name",)), message("INSERT", {"id": "1"})) == ["name is NOT NULL and has no value"]
+    assert short(canal(required=("name",)), message("INSERT", {"id": "1"})) == ["name is NOT NULL but has no value"]
 
 
 def test_a_snapshot_is_none_of_canals() -> None:
     """It would be a row without values, also where there is a key."""
-    assert changes(STRICT, message("SNAPSHOT")) == ["type is none of Canal's"]
+    assert changes(STRICT, message("SNAPSHOT")) == ["type is not one of Canal's"]
 
 
 def test_bad_messages() -> None:
@@ -92,23 +94,23 @@ def test_bad_messages() -> None:
         (b"", "the record is empty"),
         (None, "the record is null"),
         (b"{", "the text is not JSON"),
-        ({"data": [TEXTS]}, "there is no type"),
+        ({"data": [TEXTS]}, "type is missing"),
         (message("INSERT"), "there are no rows in data"),
         (message("DELETE", data=[]), "there are no rows in data"),
         (message("INSERT", TEXTS, None), "a row in data is null"),
-        (message("INSERT", TEXTS, 1), "a row in data is no object"),
-        (message("INSERT", data={"id": "1"}), "data is no list"),
-        (message("UPDATE", TEXTS, old={"id": "1"}), "old is no list"),
-        (message("MERGE", TEXTS), "there are rows, and type is not INSERT, UPDATE or DELETE"),
+        (message("INSERT", TEXTS, 1), "a row in data is not an object"),
+        (message("INSERT", data={"id": "1"}), "data is not a list"),
+        (message("UPDATE", TEXTS, old={"id": "1"}), "old is not a list"),
+        (message("MERGE", TEXTS), "there are rows, but type is not INSERT, UPDATE or DELETE"),
         # One row makes the message bad.
         (message("INSERT", TEXTS, {**TEXTS, "id": "a"}), "the value of id is not of type bigint"),
-        (message("INSERT", TEXTS, {**TEXTS, "name": None}), "name is NOT NULL and has no value"),
+        (message("INSERT", TEXTS, {**TEXTS, "name": None}), "name is NOT NULL but has no value"),
         (message("INSERT", {**TEXTS, "at": "0000-00-00 00:00:00"}), "the value of at is not of type timestamp"),
         (message("INSERT", {**TEXTS, "at": {}}), "the value of at is not of type timestamp"),
-        (message("INSERT", TEXTS, es="soon"), "es is no whole number of 64 bits"),
+        (message("INSERT", TEXTS, es="soon"), "es is not a 64-bit whole number"),
     ]
     assert short(STRICT, *(body for body, _ in cases)) == [reason for _, reason in cases]
-    assert short(canal(keys=("id",)), message("DELETE", {"id": None})) == ["id is NOT NULL and has no value"]
+    assert short(canal(keys=("id",)), message("DELETE", {"id": None})) == ["id is NOT NULL but has no value"]
 
 
 def test_the_order_of_messages() -> None:

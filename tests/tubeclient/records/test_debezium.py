@@ -11,7 +11,7 @@ from tests.tubeclient.records.changing import COLUMNS, MYSQL, PLACEHOLDER, ROW, 
 from tubeclient.errors import ConfigurationError
 from tubeclient.records.decoder import Decoder
 
-TRUNCATED = "TRUNCATE emptied the table there; empty this one by hand"
+TRUNCATED = "TRUNCATE emptied the table in the database; empty this one by hand"
 
 
 def test_events() -> None:
@@ -104,32 +104,32 @@ def test_what_has_no_row() -> None:
     ],
 )
 def test_a_row_without_an_envelope_is_bad_whatever_its_fields_are_called(row: Any) -> None:
-    assert short(debezium(), row) == ["there is no op"]
+    assert short(debezium(), row) == ["op is missing"]
 
 
 def test_bad_events() -> None:
     cases: list[tuple[Any, str]] = [
         (b"{", "the text is not JSON"),
         (b"[1]", "the text is not a JSON object"),
-        (b"\xff", "the bytes are not text in UTF-8"),
+        (b"\xff", "the bytes are not UTF-8 text"),
         (b'{"op":"c"} {}', "something follows the JSON object"),
-        (b'{"op":"c","op":"d"}', "op is there twice"),
-        (event("x"), "op is none of Debezium's"),
-        (event("c", before=ROW), "there is no row in after, or of a delete in before"),
-        (event("d", after=ROW), "there is no row in after, or of a delete in before"),
+        (b'{"op":"c","op":"d"}', "op appears twice"),
+        (event("x"), "op is not one of Debezium's"),
+        (event("c", before=ROW), "there is no row in after, or for a delete in before"),
+        (event("d", after=ROW), "there is no row in after, or for a delete in before"),
         (event("c", after={"id": "a", "name": "x"}), "the value of id is not of type bigint"),
-        (event("c", after={"id": 1}), "name is NOT NULL and has no value"),
-        (event("r", after={"id": 1}), "name is NOT NULL and has no value"),
-        (event("u", after={"id": 1, "name": None}), "name is NOT NULL and has no value"),
-        (event("c", after={"id": 1, "name": PLACEHOLDER}), "name is NOT NULL and has no value"),
-        (event("c", after=[ROW]), "after is no object"),
-        (event("u", after='{"id": 1}'), "after is no object"),
-        (event("c", after={"name": "x"}), "id is NOT NULL and has no value"),
-        ({**event("c", after=ROW), "source": 1}, "source is no object"),
-        (event("c", {"pos": "x"}, after=ROW), "source.pos is no whole number of 64 bits"),
-        (event("c", {"lsn": 2**63}, after=ROW), "source.lsn is no whole number of 64 bits"),
-        (event("c", {"ts_ms": 1.5}, after=ROW), "source.ts_ms is no whole number of 64 bits"),
-        (event("c", {"commit_lsn": "2a:zz"}, after=ROW), "source.commit_lsn is no whole number of 64 bits"),
+        (event("c", after={"id": 1}), "name is NOT NULL but has no value"),
+        (event("r", after={"id": 1}), "name is NOT NULL but has no value"),
+        (event("u", after={"id": 1, "name": None}), "name is NOT NULL but has no value"),
+        (event("c", after={"id": 1, "name": PLACEHOLDER}), "name is NOT NULL but has no value"),
+        (event("c", after=[ROW]), "after is not an object"),
+        (event("u", after='{"id": 1}'), "after is not an object"),
+        (event("c", after={"name": "x"}), "id is NOT NULL but has no value"),
+        ({**event("c", after=ROW), "source": 1}, "source is not an object"),
+        (event("c", {"pos": "x"}, after=ROW), "source.pos is not a 64-bit whole number"),
+        (event("c", {"lsn": 2**63}, after=ROW), "source.lsn is not a 64-bit whole number"),
+        (event("c", {"ts_ms": 1.5}, after=ROW), "source.ts_ms is not a 64-bit whole number"),
+        (event("c", {"commit_lsn": "2a:zz"}, after=ROW), "source.commit_lsn is not a 64-bit whole number"),
     ]
     strict = debezium(required=("id", "name"))
     assert short(strict, *(body for body, _ in cases)) == [reason for _, reason in cases]
@@ -137,7 +137,7 @@ def test_bad_events() -> None:
 
 def test_no_name_of_a_row_without_an_envelope_is_shown() -> None:
     found = changes(debezium(), b'{"secret":1,"secret":2}', b'{"payload":{"secret":1,"secret":2}}')
-    assert found == ["a name is there twice"] * 2
+    assert found == ["a name appears twice"] * 2
 
 
 def test_what_a_deleted_row_needs() -> None:
@@ -147,9 +147,9 @@ def test_what_a_deleted_row_needs() -> None:
         assert short(debezium(keys=keys, **strict), body) == [[("delete", 1, None, None)]]
     nameless = event("d", before={"name": "x"}), event("d", before={"id": None}), event("d", before={"id": PLACEHOLDER})
     assert short(debezium(keys=("id",), **strict), *nameless) == [
-        "id names the row, and is absent",
-        "id is NOT NULL and has no value",
-        "id names the row, and is absent",
+        "id names the row, but is absent",
+        "id is NOT NULL but has no value",
+        "id names the row, but is absent",
     ]
     assert short(debezium(**strict), nameless[0]) == [[("delete", None, "x", None, ["id", "price"])]]
 
@@ -248,6 +248,6 @@ def test_an_update_of_the_key_deletes_the_row_that_had_the_former_one() -> None:
 
 def test_each_part_of_a_key_is_needed() -> None:
     assert short(debezium(keys=("id", "name")), event("u", after={"id": 1, "name": None})) == [
-        "name is NOT NULL and has no value"
+        "name is NOT NULL but has no value"
     ]
     assert {**COLUMNS}.keys() == {"id", "name", "price"}

@@ -60,7 +60,7 @@ def test_csv_with_quotes() -> None:
         "1|x": "the number of fields is not 3",
         "1|x||": "the number of fields is not 3",
         "1": "the number of fields is not 3",
-        "|x|": "id is NOT NULL and has no value",
+        "|x|": "id is NOT NULL but has no value",
         "": "the record is empty",
         "\r\n": "the record is empty",
     }) == GOOD  # fmt: skip
@@ -221,11 +221,11 @@ def test_kv() -> None:
         'id=1&name="x"': (1, '"x"', None),
         "id=1&Name=x": (1, None, None),
         "id=1&x": "a part has no =, at byte 5",
-        "id=1&id=2": "id is there twice, at byte 5",
-        "id=&id=": "id is there twice, at byte 4",
+        "id=1&id=2": "id appears twice, at byte 5",
+        "id=&id=": "id appears twice, at byte 4",
         "é=1&id=x": "the value of id is not of type bigint, at byte 8",
-        "name=x": "id is NOT NULL and has no value",
-        "id=-": "id is NOT NULL and has no value",
+        "name=x": "id is NOT NULL but has no value",
+        "id=-": "id is NOT NULL but has no value",
         "": "the record is empty",
     }) == GOOD  # fmt: skip
     columns = {"a b": pa.string(), "c=": pa.string()}

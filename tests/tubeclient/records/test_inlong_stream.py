@@ -111,7 +111,7 @@ def test_protobuf_has_the_fields_of_the_stream() -> None:
 
 
 def test_fields_are_not_left_out_in_silence() -> None:
-    with pytest.raises(ValueError, match="say format json, csv or kv"):
+    with pytest.raises(ValueError, match="set format json, csv or kv"):
         parse_stream(stream(("id", "int")), "raw")
 
 
@@ -121,16 +121,16 @@ def test_fields_are_not_left_out_in_silence() -> None:
         ("{", "is not JSON"),
         ("[]", "has no fieldList"),
         ("[" * 100_000, "is not JSON"),
-        (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is no character"),
-        (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is no character"),
+        (stream(("id", "int"), dataSeparator="1" * 30), "dataSeparator 11111111111111111111, which is not a character"),
+        (stream(("id", "int"), dataEscapeChar="1114112"), "dataEscapeChar 1114112, which is not a character"),
         (stream(), "has no fields"),
-        (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; say format"),
-        (stream(("id", "int"), dataType="PB"), "records, which are protobuf; say format protobuf, and .* messageName"),
+        (stream(("id", "int"), dataType="jce"), "has dataType 'jce'; set format"),
+        (stream(("id", "int"), dataType="PB"), "records, which are protobuf; set format protobuf, and .* messageName"),
         (stream(("id", "int"), dataType="AVRO"), "records, which are Avro; give schema, an .avsc file"),
         (stream(("x", "FUNCTION")), "the field x of type FUNCTION"),
-        (stream(("x", "MAP")), "what is in the MAP field x"),
-        (stream(nested("x", "ARRAY", {})), "what is in the ARRAY field x"),
-        (stream(nested("x", "STRUCT", {"elements": 1})), "what is in the STRUCT field x"),
+        (stream(("x", "MAP")), "the contents of the MAP field x"),
+        (stream(nested("x", "ARRAY", {})), "the contents of the ARRAY field x"),
+        (stream(nested("x", "STRUCT", {"elements": 1})), "the contents of the STRUCT field x"),
         (stream(nested("x", "ARRAY", {"elementType": "BITMAP"})), "the field x of type BITMAP"),
         (stream(nested("x", "ARRAY", {"elementType": "DATE", "elementFormat": "MILLIS"})), "times as numbers .MILLIS"),
         (stream(("x", "DECIMAL")), "precision of the DECIMAL field x"),

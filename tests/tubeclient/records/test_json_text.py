@@ -145,10 +145,10 @@ def test_nodes_say_what_was_written() -> None:
 
 def test_a_name_that_is_there_twice() -> None:
     text = '{"a":1,"b":2,"\\u0061":3}'
-    with pytest.raises(BadRecord, match=r"^a is there twice$") as caught:
+    with pytest.raises(BadRecord, match=r"^a appears twice$") as caught:
         fields_of(parse_object(text, SPARK))
     assert caught.value.place == text.index("3")
-    with pytest.raises(BadRecord, match=r"^x\.a is there twice$"):
+    with pytest.raises(BadRecord, match=r"^x\.a appears twice$"):
         fields_of(parse_object(text, SPARK), "x")
 
 
@@ -229,7 +229,7 @@ def test_options() -> None:
         assert fault(text, {name: "false"})[0] == "the text is not JSON"
     assert value_of(parse_object("{'a':1}", SPARK)) == {"a": "1"}
     assert fault("{'a\":1}")[0] == "the text is not JSON"
-    with pytest.raises(ConfigurationError, match="allowComments is 'yes'; it is true or false"):
+    with pytest.raises(ConfigurationError, match="allowComments is 'yes'; write true or false"):
         syntax_of({"allowComments": "yes"})
 
 

@@ -18,13 +18,17 @@ from tubeclient.records.spec import RecordSpec
 @pytest.mark.parametrize(
     ("message", "columns", "said"),
     [
-        ("Nobody", {}, "has no message 'Nobody'; there are shop.Click, shop.Point, shop.Tree, shop.Bare, "),
-        ("Click", {"ident": pa.int64()}, "column ident is no field of message shop.Click, which has id, name"),
-        ("Click", {"Id": pa.int64()}, "column Id is no field of message shop.Click"),
-        ("Click", {"point": pa.struct([("z", pa.int32())])}, "column point.z is no field of .*Point, which has x, y"),
+        ("Nobody", {}, "has no message 'Nobody'; it has shop.Click, shop.Point, shop.Tree, shop.Bare, "),
+        ("Click", {"ident": pa.int64()}, "column ident is not a field of message shop.Click, which has id, name"),
+        ("Click", {"Id": pa.int64()}, "column Id is not a field of message shop.Click"),
+        (
+            "Click",
+            {"point": pa.struct([("z", pa.int32())])},
+            "column point.z is not a field of .*Point, which has x, y",
+        ),
         ("Bare", {"x": pa.int32()}, "shop.Bare, which has none"),
-        ("Click", {"id": pa.string()}, "column id is string, and field shop.Click.id int64; make it BIGINT"),
-        ("Click", {"big": pa.float64()}, r"and field shop.Click.big uint64; make it DECIMAL\(20,0\)"),
+        ("Click", {"id": pa.string()}, "column id is string, but field shop.Click.id is int64; make it BIGINT"),
+        ("Click", {"big": pa.float64()}, r"but field shop.Click.big is uint64; make it DECIMAL\(20,0\)"),
         ("Click", {"ratio": pa.float32()}, "double; make it DOUBLE"),
         ("Click", {"ratio": pa.decimal128(10, 2)}, "double; make it DOUBLE"),
         ("Click", {"name": pa.binary()}, "string; make it STRING"),
@@ -40,7 +44,7 @@ from tubeclient.records.spec import RecordSpec
         ("Click", {"maybe": pa.string()}, "google.protobuf.Int64Value; make it BIGINT"),
         ("Click", {"at": pa.timestamp("us")}, "google.protobuf.Timestamp; make it TIMESTAMP"),
         ("Click", {"point": pa.int64()}, "shop.Point; make it STRUCT<X:INT,Y:INT>"),
-        ("Tree", {"children": pa.int64()}, "and field shop.Tree.children repeated shop.Tree$"),
+        ("Tree", {"children": pa.int64()}, "but field shop.Tree.children is repeated shop.Tree$"),
         ("Click", {"id": pa.date32()}, "column id is date"),
     ],
 )  # fmt: skip
@@ -51,11 +55,13 @@ def test_columns_that_do_not_fit(message: str, columns: dict[str, Any], said: st
 
 def test_descriptor_files_that_are_none() -> None:
     for file, said in {
-        b"syntax = 'proto3'; message X {}": "the descriptor file is none; make it by protoc --include_imports",
-        b"": "has no message 'Click'; there are no message$",
-        descriptor(SHOP, OLD, imports=False): "lacks google/protobuf/any.proto, which it imports; make it by",
-        descriptor(SHOP, "syntax='proto3'; package b; message Click{}"): "several messages Click; there are .* b.Click",
-        descriptor(SHOP).replace(b".shop.Point", b".shop.Pound"): "the descriptor file cannot be used: .*; make it by",
+        b"syntax = 'proto3'; message X {}": "the file is not a descriptor file; make one with protoc --include_imports",
+        b"": "has no message 'Click'; it has no message$",
+        descriptor(SHOP, OLD, imports=False): "lacks google/protobuf/any.proto, which it imports; make it with",
+        descriptor(SHOP, "syntax='proto3'; package b; message Click{}"): "several messages Click; it has .* b.Click",
+        descriptor(SHOP).replace(b".shop.Point", b".shop.Pound"): (
+            "the descriptor file cannot be used: .*; make it with"
+        ),
     }.items():  # fmt: skip
         with pytest.raises(ConfigurationError, match=said):
             message_type(file, "Click")
@@ -78,6 +84,6 @@ def test_the_columns_of_a_message() -> None:
     assert {name: found.field(name).type for name in expected} == expected
     assert all(one.nullable for one in found)
     Decoder(RecordSpec(kind="protobuf", schema=found, descriptor=file, message="shop.Click"))
-    for name, said in {"Bare": "has no fields", "Tree": "shop.Tree has itself within, in Tree.children"}.items():
+    for name, said in {"Bare": "has no fields", "Tree": "shop.Tree contains itself, in Tree.children"}.items():
         with pytest.raises(ConfigurationError, match=said):
             columns_of_message(message_type(file, name))

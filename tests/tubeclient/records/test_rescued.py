@@ -61,17 +61,17 @@ def test_unknown_fields_as_they_are_written(rescue: str) -> None:
         # One that is there twice is in it twice, and the order is the record's.
         '{"x":1,"id":1,"y":[],"x":2}': (1, None, '{"x":1,"y":[],"x":2}'),
         # What makes a record bad does so with or without it.
-        '{"x":1}': "id is NOT NULL and has no value",
-        '{"id":null,"x":1}': "id is NOT NULL and has no value",
+        '{"x":1}': "id is NOT NULL but has no value",
+        '{"id":null,"x":1}': "id is NOT NULL but has no value",
         '{"id":"1","x":1}': "the value of id is not of type bigint, at byte 6",
-        '{"id":1,"id":1,"x":1}': "id is there twice, at byte 13",
-        '{"id":1,"n":1,"n":"x"}': "n is there twice, at byte 18",
+        '{"id":1,"id":1,"x":1}': "id appears twice, at byte 13",
+        '{"id":1,"n":1,"n":"x"}': "n appears twice, at byte 18",
         '{"id":1,"x":1}x': "something follows the JSON object, at byte 14",
         '{"id":1,"x":nul}': "the text is not JSON, at byte 12",
         r'{"id":1,"\ud800":1}': "a text has half a surrogate pair, at byte 9",
         f'{{"id":1,"x":{"1" * 1001}}}': "a number has more than 1000 characters, at byte 12",
-        b'{"id":1,"x":"\xff"}': "the bytes are not text in UTF-8, at byte 13",
-        b'{"id":1,"x":"\xed\xa0\x80"}': "the bytes are not text in UTF-8, at byte 13",
+        b'{"id":1,"x":"\xff"}': "the bytes are not UTF-8 text, at byte 13",
+        b'{"id":1,"x":"\xed\xa0\x80"}': "the bytes are not UTF-8 text, at byte 13",
         '{"id":1,"x":' + "[" * 500 + "]" * 500 + "}": "the JSON is deeper than 500 levels, at byte 511",
         "": "the record is empty",
         None: "the record is null",
@@ -170,9 +170,9 @@ def test_unknown_keys_of_kv(rescue: str) -> None:
         'id=1&x=a="é"\t\\&\\&': (1, None, '{"x":"a=\\"é\\"\\t&&"}'),
         "id=1&x=\\\\\x00\x7f": (1, None, '{"x":"\\\\\\u0000\x7f"}'),
         "id=1&x": "a part has no =, at byte 5",
-        "x=1": "id is NOT NULL and has no value",
+        "x=1": "id is NOT NULL but has no value",
         "id=x&y=1": "the value of id is not of type bigint, at byte 3",
-        "id=1&n=1&n=x": "n is there twice, at byte 9",
+        "id=1&n=1&n=x": "n appears twice, at byte 9",
     }
     assert others(of("kv", rescue, escape="\\", options={"nullValue": "NULL"}), expected) == {}
 
@@ -202,7 +202,7 @@ def test_without_it_there_is_no_such_column() -> None:
         ({"kind": "json", "rescue": "all"}, "rescue is 'all'; write none, fields or values"),
         (
             {"kind": "csv", "rescue": "fields"},
-            "rescue is fields, and the format is csv; only json and kv .* leave it out",
+            "rescue is fields, but the format is csv; only json and kv .* leave it out",
         ),
         ({"kind": "canal-json", "rescue": "values"}, "the format is canal-json"),
         ({"kind": "debezium-json", "rescue": "values"}, "the format is debezium-json"),

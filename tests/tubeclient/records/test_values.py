@@ -224,7 +224,7 @@ def test_times() -> None:
     assert one(MOMENT, *good, *texts) == {**good, **bad("timestamp", *texts)}
     # Milliseconds are no seconds.
     far = ("1704164645000", "-62135596801", "253402300800", "9" * 999, '"0000-01-01"')
-    assert one(MOMENT, *far) == dict.fromkeys(far, "a is not of the years 1 to 9999, at byte 5")
+    assert one(MOMENT, *far) == dict.fromkeys(far, "a is outside the years 1 to 9999, at byte 5")
     assert one(MOMENT, "1" * 1_001)["1" * 1_001] == "a number has more than 1000 characters, at byte 5"
     numbers = ("0", "1704164645", '"2024-01-02Z"')
     assert one(LOCAL, *numbers) == bad("timestamp_ntz", *numbers)
@@ -261,15 +261,15 @@ def test_lists_maps_and_structs() -> None:
         '{"m":[]}': "the value of m is not of type map<int,double>, at byte 5",
         '{"m":{"x":1}}': "the value of m.key is not of type int, at byte 10",
         '{"m":{"1":"x"}}': "the value of m.value is not of type double, at byte 10",
-        '{"m":{"1":1,"1":2}}': "a key of m is there twice, at byte 5",
-        '{"m":{"1":1,"+1":2}}': "a key of m is there twice, at byte 5",
+        '{"m":{"1":1,"1":2}}': "a key of m appears twice, at byte 5",
+        '{"m":{"1":1,"+1":2}}': "a key of m appears twice, at byte 5",
         '{"s":[]}': "the value of s is not of type struct<a:struct<b:tinyint>,l:array<array<date>>>, at byte 5",
         '{"s":{"a":{"b":200}}}': "the value of s.a.b is not of type tinyint, at byte 15",
-        '{"s":{"a":{"b":1},"a":{}}}': "s.a is there twice, at byte 22",
-        '{"s":{"a":{"b":1,"b":1}}}': "s.a.b is there twice, at byte 21",
+        '{"s":{"a":{"b":1},"a":{}}}': "s.a appears twice, at byte 22",
+        '{"s":{"a":{"b":1,"b":1}}}': "s.a.b appears twice, at byte 21",
         '{"s":{"l":[[],["x"]]}}': "the value of s.l[1][0] is not of type date, at byte 15",
-        '{"s":{"l":[["0000-01-01"]]}}': "s.l[0][0] is not of the years 1 to 9999, at byte 12",
-        '{"l":[1],"l":[1]}': "l is there twice, at byte 13",
+        '{"s":{"l":[["0000-01-01"]]}}': "s.l[0][0] is outside the years 1 to 9999, at byte 12",
+        '{"l":[1],"l":[1]}': "l appears twice, at byte 13",
         '{"x":1,"x":2,"y":{"z":1,"z":2}}': (None, None, None),
     }) == GOOD  # fmt: skip
 
@@ -286,7 +286,7 @@ def test_keys_of_maps_are_texts_of_their_type() -> None:
         assert others(spec("json", {"m": pa.map_(kind, pa.int8())}), {f'{{"m":{{"{text}":1}}}}': ([(key, 1)],)}) == GOOD
     nan = '{"m":{"NaN":1,"NaN":2}}'
     assert (
-        others(spec("json", {"m": pa.map_(pa.float64(), pa.int8())}), {nan: "a key of m is there twice, at byte 5"})
+        others(spec("json", {"m": pa.map_(pa.float64(), pa.int8())}), {nan: "a key of m appears twice, at byte 5"})
         == {}
     )
 
@@ -297,16 +297,16 @@ def test_a_variant_is_strict_json_as_it_was_written() -> None:
     expected: dict[str, Any] = {f'{{"v": {text} }}': (text,) for text in values}
     expected |= {
         '{"v":null}': (None,),
-        '{"v":{"a":1,"a":2}}': "a name within v is there twice, at byte 5",
-        '{"v":[{"b":[{"a":1,"\\u0061":2}]}]}': "a name within v is there twice, at byte 12",
+        '{"v":{"a":1,"a":2}}': "a name within v appears twice, at byte 5",
+        '{"v":[{"b":[{"a":1,"\\u0061":2}]}]}': "a name within v appears twice, at byte 12",
         '{"v":NaN}': "the text is not JSON, at byte 5",
         '{"v":[1,-INF]}': "the text is not JSON, at byte 8",
         "{\"v\":'x'}": "the text is not JSON, at byte 5",
         '{"v":[1,/* x */2]}': "the text is not JSON, at byte 8",
-        '{"v":{"a":1E400}}': "a number within v has more digits than a VARIANT has, at byte 10",
-        '{"v":1e-400}': "a number within v has more digits than a VARIANT has, at byte 5",
-        '{"v":9007199254740993e0}': "a number within v has more digits than a VARIANT has, at byte 5",
-        f'{{"v":{"9" * 39}}}': "a number within v has more digits than a VARIANT has, at byte 5",
+        '{"v":{"a":1E400}}': "a number within v has more digits than a VARIANT can have, at byte 10",
+        '{"v":1e-400}': "a number within v has more digits than a VARIANT can have, at byte 5",
+        '{"v":9007199254740993e0}': "a number within v has more digits than a VARIANT can have, at byte 5",
+        f'{{"v":{"9" * 39}}}': "a number within v has more digits than a VARIANT can have, at byte 5",
         '{"v":["\\ud83d"]}': "a text has half a surrogate pair, at byte 7",
     }
     assert others(form, expected) == GOOD
@@ -334,7 +334,7 @@ def test_names_that_nobody_knows_are_not_shown() -> None:
     form = spec("json", {"m": pa.map_(pa.string(), pa.struct([("a", pa.int8())]))})
     assert others(form, {
         '{"m":{"k":{"secret":1,"secret":2,"a":3}}}': ([("k", {"a": 3})],),
-        '{"m":{"k":{"a":1,"a":3}}}': "m.value.a is there twice, at byte 21",
+        '{"m":{"k":{"a":1,"a":3}}}': "m.value.a appears twice, at byte 21",
     }) == GOOD  # fmt: skip
     [reason] = read(spec("debezium-json", {"a": pa.int8()}), '{"secret":1,"secret":2}')
     assert "secret" not in reason
@@ -344,9 +344,9 @@ def test_not_null_is_for_columns() -> None:
     form = spec("json", {"a": pa.int8(), "s": pa.struct([("x", pa.int8())])}, required=("a", "s"))
     assert others(form, {
         '{"a":1,"s":{}}': (1, {"x": None}),
-        '{"s":{}}': "a is NOT NULL and has no value",
-        '{"a":null,"s":{}}': "a is NOT NULL and has no value",
-        '{"a":1}': "s is NOT NULL and has no value",
+        '{"s":{}}': "a is NOT NULL but has no value",
+        '{"a":null,"s":{}}': "a is NOT NULL but has no value",
+        '{"a":1}': "s is NOT NULL but has no value",
         '{"a":"x","s":null}': "the value of a is not of type tinyint, at byte 5",
     }) == GOOD  # fmt: skip
 
