@@ -150,9 +150,9 @@ class DeltaRsStorage:
             foreign = [name for name in vacuum(dry_run=True, full=True) if not name.startswith(f"{PARTITION_COLUMN}=")]
             if foreign:
                 _log.warning(
-                    "the folder of the offsets table at %s also holds other files, such as %s. A VACUUM of the table"
-                    " would delete them; move the table, or them, to another folder. Until then some old files of the"
-                    " table stay",
+                    "the folder of the offsets table at %s also has other files, such as %s. A VACUUM of the table "
+                    "would delete them; move either to another folder. Until then some of the table's old files are "
+                    "not cleaned up",
                     display_uri(self._uri),
                     min(foreign),
                 )
@@ -176,7 +176,7 @@ class DeltaRsStorage:
                 DeltaRsStorage(self._uri, self._options).maintain(None)
             except OffsetsTableError as error:
                 _log.warning(
-                    "could not clean up the offsets table; commits continue, and the next try is after %d commits: %s",
+                    "could not clean up the offsets table; commits continue, with another try after %d commits: %s",
                     UPKEEP_COMMITS,
                     error,
                 )
@@ -230,7 +230,8 @@ class DeltaRsStorage:
         folder, place = _local_folder(self._uri), display_uri(self._uri)
         if folder is not None and (strange := _NOT_IN_PATHS.search(str(folder.absolute()))):
             raise OffsetsTableError(
-                f"an offsets table cannot be at {place}: delta-rs takes no path with {strange[0]}; name another folder"
+                f"an offsets table cannot be at {place}: delta-rs accepts no path with {strange[0]}; name another "
+                "folder"
             )
         if folder is not None and folder.is_file():
             raise SchemaMismatch(f"{place} is a file; name a new or empty folder as the offsets table")
@@ -241,7 +242,7 @@ class DeltaRsStorage:
                 raise
             if folder is not None and folder.exists() and not _is_free(folder):
                 raise SchemaMismatch(
-                    f"{place} is not a Delta table and not empty; name a new or empty folder as the offsets table"
+                    f"{place} is neither a Delta table nor empty; name a new or empty folder as the offsets table"
                 ) from None
             return None
         self._check_schema(table)
@@ -291,8 +292,8 @@ class DeltaRsStorage:
             raise
         except ImportError as error:
             raise OffsetsTableError(
-                f"an offsets table needs the package {error.name}; "
-                f"pip install 'pyspark-tubeclient[delta]' brings it, and [managed] leaves your Spark alone: {error}"
+                f"an offsets table needs the package {error.name}; install it with pip install "
+                f"'pyspark-tubeclient[delta]', or [managed] to leave your Spark alone: {error}"
             ) from None
         except Exception as error:  # also plain Exception: delta-rs raises it for a missing file
             # The handle may be between two versions.

@@ -42,7 +42,7 @@ class GroupKey:
     def __init__(self, consumer_group: str, topics: Iterable[str] = (), *, pattern: str | None = None) -> None:
         names = tuple(topic_names(topics))
         if pattern is None and not names:
-            raise ValueError("() is not a set of topics: name at least one, or give a pattern")
+            raise ValueError("no topics are given: name at least one, or give a pattern")
         if names and pattern is not None:
             raise ValueError(f"give topics or a pattern, not both: {names!r}")
         object.__setattr__(self, "consumer_group", stored_group_name(consumer_group))

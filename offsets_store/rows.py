@@ -73,7 +73,9 @@ def checked(rows: list[Row]) -> list[Row]:
     """The rows of a group. SchemaMismatch if no release writes one of them so: it would move the group somewhere."""
     for row in rows:
         if row.next_offset % INDEX_ENTRY_BYTES or row.next_offset < 0:
-            raise _foreign(row, f"nextOffset {row.next_offset}, and offsets are multiples of {INDEX_ENTRY_BYTES}")
+            raise _foreign(
+                row, f"nextOffset {row.next_offset}, which is not 0 or a positive multiple of {INDEX_ENTRY_BYTES}"
+            )
     return rows
 
 
@@ -138,7 +140,7 @@ def _parts(row: Row) -> tuple[PartRead, ...]:
         found = json.loads(row.readers) if row.readers else ()
         return tuple(PartRead(part["nodeId"], part["startOffset"], part["endOffset"]) for part in found)
     except (ValueError, TypeError, KeyError) as error:
-        raise _foreign(row, f"readers {row.readers!r:.50}, which are no JSON list of parts") from error
+        raise _foreign(row, f"readers {row.readers!r:.50}, which is not a JSON list of parts") from error
 
 
 def newest_run(group_rows: Iterable[Row]) -> Row | None:
@@ -231,8 +233,9 @@ def rows_from_arrow(found: pyarrow.Table) -> list[Row]:
     if (newest := max(versions, default=VERSION)) > VERSION:
         by = rows[versions.index(newest)]
         raise SchemaMismatch(
-            f"the offsets table's rows of group {by.consumer_group} have version {newest}: release {by.client_version}"
-            f" of pyspark-tubeclient wrote them, and this one reads and writes version {VERSION}; upgrade"
+            f"the offsets table's rows of group {by.consumer_group} have version {newest}: release "
+            f"{by.client_version} of pyspark-tubeclient wrote them, but this release reads and writes version "
+            f"{VERSION}; upgrade"
         )
     return rows
 

@@ -200,9 +200,9 @@ class OffsetsRun:
                 else:
                     return True
         raise CommitConflict(
-            f"{self._key}: {_TRIES} commits in a row lost against another writer of the group or, where many groups"
-            f" share the table, of others ({reason}); stop the other query of this group, or give one of the two a"
-            " consumerGroup of its own; or give some of the groups a table of their own"
+            f"{self._key}: {_TRIES} commits in a row lost to another writer of this group, or of other groups that "
+            f"share the table ({reason}); stop the other query of this group, give one of the two its own "
+            "consumerGroup, or give some of the groups their own table"
         )
 
     def _check_epoch(self, found: Sequence[Row]) -> None:
@@ -218,15 +218,15 @@ class OffsetsRun:
     def _check_topics(self, partitions: Iterable[PartitionKey]) -> None:
         strange = sorted(topic for topic in {p.topic for p in partitions} if not self._key.covers(topic))
         if strange:
-            raise ValueError(f"{self._key}: partitions of other topics were handed in: {', '.join(strange)}")
+            raise ValueError(f"{self._key}: the offsets include partitions of other topics: {', '.join(strange)}")
 
 
 def _superseded(epoch: int, newer: Row) -> SupersededRun:
     return SupersededRun(
-        f"group {newer.consumer_group!r}: the run that started at {moment(epoch)} (epoch {epoch}) was superseded"
-        f" by the run that started at {moment(newer.run_epoch)} (epoch {newer.run_epoch}), which wrote offsets last at"
-        f" {newer.updated_at.astimezone(UTC).isoformat(timespec='seconds')}. Only one query may use a group:"
-        " stop one of the two, or give it a consumerGroup of its own"
+        f"group {newer.consumer_group!r}: the run that started at {moment(epoch)} (epoch {epoch}) was superseded by "
+        f"the run that started at {moment(newer.run_epoch)} (epoch {newer.run_epoch}), which wrote offsets last at "
+        f"{newer.updated_at.astimezone(UTC).isoformat(timespec='seconds')}. Only one query may use a group: stop one "
+        "of the two, or give it its own consumerGroup"
     )
 
 

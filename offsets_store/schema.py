@@ -89,15 +89,14 @@ def check_schema(found: Mapping[str, str], partitioned_by: Sequence[str], place:
     lacking, others = [name for name in types if name not in found], sorted(found.keys() - types.keys())
     differences = [
         *([f"lacks {_names(lacking)}"] if lacking else []),
-        *([f"has {_names(others)} besides"] if others else []),
+        *([f"also has {_names(others)}"] if others else []),
         *(f"has {name} as {found[name]}, not {of}" for name, of in types.items() if found.get(name, of) != of),
         *([] if list(partitioned_by) == [PARTITION_COLUMN] else [f"is partitioned by {_names(partitioned_by)}"]),
     ]
     if differences:
         raise SchemaMismatch(
-            f"the Delta table at {place} is not an offsets table of this release. Name a folder of its own as the"
-            " offsets table, or upgrade if a newer release made this one. The table"
-            f" {'; it '.join(differences)}"
+            f"the Delta table at {place} is not an offsets table of this release. Give the offsets table its own "
+            f"folder, or upgrade if a newer release made this one. The table {'; it '.join(differences)}"
         )
 
 

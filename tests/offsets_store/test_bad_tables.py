@@ -38,7 +38,7 @@ def test_values_that_no_release_writes_are_refused_and_can_be_mended(
 
 @pytest.mark.parametrize("name", ["clicks[1]", "a^b", "a|b", "a%20b", "%41"])
 def test_a_path_that_delta_rs_takes_wrongly_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OffsetsTableError, match=r"delta-rs takes no path with .*; name another folder"):
+    with pytest.raises(OffsetsTableError, match=r"delta-rs accepts no path with .*; name another folder"):
         OffsetsTable(str(tmp_path / name)).open_run(KEY, 1)
     assert not list(tmp_path.iterdir())
 

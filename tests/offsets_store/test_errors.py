@@ -88,7 +88,7 @@ def test_a_store_that_cannot_be_reached_is_named_without_the_options() -> None:
 
 def test_a_folder_with_other_files_is_not_taken_over(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
-    with pytest.raises(OffsetsTableError, match="is not a Delta table and not empty"):
+    with pytest.raises(OffsetsTableError, match="is neither a Delta table nor empty"):
         OffsetsTable(str(tmp_path)).open_run(KEY, 1)
 
 
@@ -112,13 +112,13 @@ def test_another_delta_table_is_refused_and_left_alone(tmp_path: Path) -> None:
             OffsetsTable(uri).open_run(KEY, 1)
         advice, _, differences = str(told.value).partition(" The table ")
         assert advice.endswith(
-            "release. Name a folder of its own as the offsets table, or upgrade if a newer release made this one."
+            "release. Give the offsets table its own folder, or upgrade if a newer release made this one."
         )
         lacks, has, *partitioned = differences.split("; it ")
         assert lacks.startswith("lacks topicSet, ")
         assert lacks.endswith(" more columns")
         assert lacks.count(",") == 2
-        assert has == "has price besides"
+        assert has == "also has price"
         assert partitioned == ([] if columns else ["is partitioned by nothing"])
         assert DeltaTable(uri).version() == 0
 

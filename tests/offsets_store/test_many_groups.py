@@ -42,5 +42,5 @@ def test_one_that_always_loses_is_told_why(uri: str, monkeypatch: pytest.MonkeyP
         between.act = overtake
 
     between.act = overtake
-    with pytest.raises(CommitConflict, match="8 commits in a row lost against another writer"):
+    with pytest.raises(CommitConflict, match="8 commits in a row lost to another writer"):
         OffsetsTable(uri, storage=between).open_run(KEY, 1).record(at({FIRST: 56}))

@@ -99,7 +99,7 @@ def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable,
     run = table.open_run(KEY, 1, force=True)
     with pytest.raises(ValueError, match="named twice"):
         run.record([*at({FIRST: 28}), *at({FIRST: 56})])
-    with pytest.raises(ValueError, match="other topics were handed in: views"):
+    with pytest.raises(ValueError, match="other topics: views"):
         run.record(at({PartitionKey(1, "views", 0): 28}))
     with pytest.raises(ValueError, match="other topics"):
         run.keep_initial("latest", {PartitionKey(1, "views", 0): 28})
@@ -131,7 +131,7 @@ def test_maintenance_leaves_what_is_not_the_tables(
     checkpoint.parent.mkdir(parents=True)
     checkpoint.write_text("v1")
     table.maintain(retention_hours=0)
-    assert "also holds other files, such as checkpoints/clicks/offsets/0. A VACUUM" in caplog.text
+    assert "also has other files, such as checkpoints/clicks/offsets/0. A VACUUM" in caplog.text
     assert DeltaTable(str(Path(uri, "clicks"))).count() == 2
     assert checkpoint.exists()
     assert run.record(at({FIRST: 280})) is True

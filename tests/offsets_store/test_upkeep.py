@@ -57,8 +57,8 @@ def test_a_failing_upkeep_is_a_warning_and_tried_again(
         patched.setattr(DeltaRsStorage, "maintain", fail)
         _record_many(uri, storage, 25)
     assert [record.getMessage() for record in caplog.records] == [
-        "could not clean up the offsets table; commits continue, and the next try is after 10 commits:"
-        " could not clean up: no room"
+        "could not clean up the offsets table; commits continue, with another try after 10 commits: could not clean "
+        "up: no room"
     ] * 2
     _record_many(uri, storage, 6)
     assert Path(uri, "_delta_log", "_last_checkpoint").exists()
