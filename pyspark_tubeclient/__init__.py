@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     import pyspark
 
     raise ImportError(
-        f"[NEEDS_NEWER_SPARK] this Python has pyspark {pyspark.__version__}, and Python data sources need Spark 4"
+        f"[NEEDS_NEWER_SPARK] this Python has pyspark {pyspark.__version__}, but Python data sources need Spark 4"
     ) from None
 
 if TYPE_CHECKING:

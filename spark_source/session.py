@@ -110,8 +110,8 @@ def session(
         return running
     if (what := asks_for_connect(wanted_master, wanted)) is not None:
         raise ConfigurationError(
-            f"{what} is for Spark Connect, whose sessions this does not start; make one with"
-            " SparkSession.builder.remote. The source must be installed where the server runs",
+            f"{what} is for Spark Connect, and session() cannot start such sessions; create one with "
+            "SparkSession.builder.remote. The source must be installed where the server runs",
             condition="NEEDS_CLASSIC_SPARK",
         )
     master = wanted_master or "local[*]"
@@ -200,8 +200,8 @@ def check_spark(version: str) -> None:
     """Raise ConfigurationError if a Spark of this version has no Python data sources."""
     if int(version.partition(".")[0]) < _LEAST_SPARK:
         raise ConfigurationError(
-            f"this Python has pyspark {version}, and Python data sources need Spark {_LEAST_SPARK}. Install pyspark 4.2"
-            " here, and run it on a cluster with the same version",
+            f"this Python has pyspark {version}, but Python data sources need Spark {_LEAST_SPARK}. Install pyspark "
+            "4.2 here, and run it on a cluster with the same version",
             condition="NEEDS_NEWER_SPARK",
         )
 
@@ -214,8 +214,8 @@ def check_user(uid: int) -> None:
         pwd.getpwuid(uid)
     except KeyError:
         raise ConfigurationError(
-            f"Spark cannot run as user {uid}, which has no line in /etc/passwd. Add one with a home, as useradd does, "
-            "in an image when it is built or in its entrypoint; or run as another user",
+            f"Spark cannot run as user {uid}, which has no entry in /etc/passwd. Add one with a home, as useradd "
+            "does, when you build the image or in its entrypoint; or run as another user",
             condition="USER_WITHOUT_NAME",
         ) from None
 
@@ -291,8 +291,8 @@ def _check_python(running: SparkSession) -> None:
     found = {name: jvm.java.lang.System.getenv(name) for name in _PYTHON_VARIABLES}
     variable, python = python_of({name: value for name, value in found.items() if value is not None})
     if python != sys.executable and file_of_source(python) is None:
-        where = "of PATH, as PYSPARK_PYTHON was not set when it started" if variable is None else f"of {variable}"
-        raise _misfit(f"its Python is {python} {where}, which does not find pyspark_tubeclient")
+        where = "from PATH (PYSPARK_PYTHON was not set when it started)" if variable is None else f"from {variable}"
+        raise _misfit(f"its Python, {python} {where}, does not find pyspark_tubeclient")
 
 
 def _misfit(why: str) -> ConfigurationError:

@@ -99,18 +99,21 @@ def is_for_users(line: str) -> bool:
 def start_failure(text: str) -> str | None:
     """Why Spark did not start, from its output: one sentence with a name. None if the output does not say."""
     if _NO_JAVA.search(text):
-        return "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
+        return (
+            "[JAVA_NOT_USABLE] Java was not found. Spark 4 needs JDK 17 or newer: install one, and set JAVA_HOME to it"
+        )
     if unwritable := _NO_HOME.search(text):
         return (
-            f"[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in {unwritable[1]}: the user's home is "
-            "missing or not writable. Name a folder with --conf spark.jars.ivy=PATH, or put the jars beside Spark's own"
+            f"[JARS_NOT_FOUND] Spark cannot store the jars that it downloads in {unwritable[1]}: the user's home is "
+            "missing or not writable. Name a folder with --conf spark.jars.ivy=PATH, or put the jars next to Spark's "
+            "own"
         )
     jars = ", ".join(dict.fromkeys(_JAR.findall(text)))
     if not jars:
         return None
     return (
-        f"[JARS_NOT_FOUND] Spark cannot get {jars}. Let this machine reach a Maven repository, name one that it "
-        "reaches with --conf spark.jars.repositories=URL, or name copies of the jars with --conf spark.jars=PATH,..."
+        f"[JARS_NOT_FOUND] Spark cannot get {jars}. Let this machine reach a Maven repository, name one that it can "
+        "reach with --conf spark.jars.repositories=URL, or name copies of the jars with --conf spark.jars=PATH,..."
     )
 
 

@@ -94,8 +94,8 @@ def check_scope(subscription: Subscription, view: ClusterView, known: Collection
         )
     if known and not any(map(subscription.selector(), known)):
         raise ConfigurationError(
-            f"the checkpoint is of {', '.join(sorted({key.topic for key in known}))}, and the query reads "
-            f"{subscription.choice}; give it a checkpointLocation of its own",
+            f"the checkpoint belongs to topics {', '.join(sorted({key.topic for key in known}))}, but the query "
+            f"reads {subscription.choice}; give the query its own checkpointLocation",
             condition="OTHER_CHECKPOINT",
         )
 

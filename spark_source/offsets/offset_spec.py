@@ -84,8 +84,8 @@ class OffsetSpec:
                 check_version(value, VERSION, f"the offsets in {option}")
             elif ":" not in key:
                 raise ConfigurationError(
-                    f"{option} names {key!r}, which is no partition; write offsets by brokerId:topic:partitionId, as "
-                    'in {"1:clicks:0": 2800}' + ", not by topic as for Kafka's source" * isinstance(value, dict)
+                    f"{option} names {key!r}, which is not a partition; write offsets by brokerId:topic:partitionId, "
+                    'as in {"1:clicks:0": 2800}' + ", not by topic as for Kafka's source" * isinstance(value, dict)
                 )
             elif isinstance(value, dict):
                 offsets = Offsets.of_stores({key: value})
@@ -110,7 +110,7 @@ class OffsetSpec:
         if not unknown:
             return self
         _log.warning(
-            "failOnDataLoss is false, going on without what %s names and the topics do not have: %s",
+            "failOnDataLoss is false; continuing without partitions that %s names but the topics do not have: %s",
             self.option,
             _some(unknown),
         )
@@ -179,9 +179,9 @@ def resolve(
     unknown = spec.unknown(keys)
     if unknown:
         raise ConfigurationError(
-            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have {_some(keys)}. "
-            "Correct it, or, if partitions or their broker were removed, set failOnDataLoss=false to start without "
-            "them: a stream goes on at the named offsets when such a broker is back"
+            f"{spec.option} names {_some(unknown)}, which the subscribed topics do not have; they have "
+            f"{_some(keys)}. Correct it. Or, if partitions or their broker were removed, set failOnDataLoss=false to "
+            "start without them: a stream continues at the named offsets when such a broker is back"
         )
     missing = [key for key in keys if key not in named] if spec.default is None else []
     if missing:
@@ -193,8 +193,8 @@ def resolve(
     lost = [key for key in keys if named.get(key, spec.default) == "group" and key.topic not in known_topics]
     if lost:
         raise ConfigurationError(
-            f"{spec.option} is group, but neither the offsets table nor the brokers know a position of the group "
-            f"for {_some(lost)}; write group:earliest or group:latest, or set {spec.option} to another value"
+            f"{spec.option} is group, but neither the offsets table nor the brokers have a position of the group for "
+            f"{_some(lost)}; use group:earliest or group:latest, or set {spec.option} to another value"
         )
     resolved: dict[PartitionKey, int] = {}
     silent: list[PartitionKey] = []
@@ -221,7 +221,7 @@ def parse_timestamp(text: str, option: str) -> OffsetSpec:
     timestamp_ms = int(text) if text.strip().isdecimal() else LAST_MS + 1
     if timestamp_ms > LAST_MS:
         raise ConfigurationError(
-            f"the time {text!r} of {option} is not a number of milliseconds since 1970, as 1700000000000 is"
+            f"the time {text!r} of {option} is not a number of milliseconds since 1970, such as 1700000000000"
         )
     return OffsetSpec(option, Moment(timestamp_ms))
 
@@ -269,8 +269,8 @@ def without_times(
 
 def _silent(what: str, keys: list[PartitionKey]) -> ConnectError:
     return ConnectError(
-        f"{what}, which is looked up at the brokers, and that of {_some(keys)} does not answer; start again when it "
-        "does",
+        f"{what}, which must be looked up at the brokers, but the broker of {_some(keys)} does not answer; start "
+        "again when it does",
         condition="BROKER_UNREACHABLE",
     )
 

@@ -258,8 +258,8 @@ def check_version(found: object, known: int, what: str) -> None:
     """Raise ConfigurationError unless the version `found` in `what` is the one that this release knows."""
     if type(found) is int and found > known:
         raise ConfigurationError(
-            f"{what} have version {found}, of a newer release of pyspark-tubeclient; this one ({__version__}) reads"
-            f" version {known}: upgrade"
+            f"{what} have version {found}, written by a newer release of pyspark-tubeclient; this one "
+            f"({__version__}) reads version {known}: upgrade"
         )
     if type(found) is not int or found != known:
         wording = "no version" if found is None else f"version {found!r}"

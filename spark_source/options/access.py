@@ -124,7 +124,7 @@ class AccessOptions(ConnectingOptions):
         """Raise ConfigurationError for options that contradict each other."""
         given = [name for name in _PASSWORDS if name in self.given]
         if len(given) > 1:
-            raise ConfigurationError(f"{' and '.join(given)} are given together; give one of them")
+            raise ConfigurationError(f"{' and '.join(given)} exclude each other; give only one of them")
         if self.auth_user is None and given:
             raise ConfigurationError(f"{given[0]} is given without authUser; add authUser")
         if self.auth_user is not None and not given:

@@ -119,7 +119,7 @@ def _parse(option: Option, name: str, text: str) -> Any:
         error.condition = "INVALID_OPTION_VALUE"
         raise  # its text names the option
     except ValueError as error:
-        why = "has a value that cannot be used" if option.secret else error
+        why = "has an invalid value" if option.secret else error
         raise ConfigurationError(f"option {name} {why}", condition="INVALID_OPTION_VALUE") from None
 
 
@@ -136,11 +136,12 @@ _OF_KAFKAS: Final = {
 def _unknown(key: str, others: Iterable[str]) -> str:
     if any(other.lower().startswith("option.") for other in others):  # CREATE TABLE passes each a second time, so
         return (
-            "a table of a catalog cannot be of tubeclient, because Spark does not give a Python source the table's "
-            "options when it is read; make a view: CREATE TEMPORARY VIEW name USING tubeclient OPTIONS (...)"
+            "a catalog table cannot use tubeclient, because Spark does not pass the table's options to a Python "
+            "source when the table is read; create a view instead: CREATE TEMPORARY VIEW name USING tubeclient "
+            "OPTIONS (...)"
         )
     if key.lower() in _OF_KAFKAS:
-        return f"option {key} is of Spark's Kafka source; here it is {_OF_KAFKAS[key.lower()]}"
+        return f"option {key} belongs to Spark's Kafka source; here it is {_OF_KAFKAS[key.lower()]}"
     if key.lower() == "path":
         return (
             "tubeclient has no path: call .load(), .save() or .start() without one. Name the topics to read with "
@@ -151,7 +152,7 @@ def _unknown(key: str, others: Iterable[str]) -> str:
 
 def _misplaced(name: str, kind: type) -> str:
     if kind is AccessOptions:
-        return f"option {name} is not about the connection to the cluster; leave it out"
+        return f"option {name} is not for the connection to the cluster; leave it out"
     if name in _SPARKS_OWN:
         return f"option {name} belongs to writeStream, not to a read"
     instead = {"topic": "subscribe", "subscribe": "topic", "assign": "topic", "subscribePattern": "topic"}.get(name)

@@ -73,8 +73,8 @@ def folder(value: str) -> str:
         raise ValueError("is blank; name a folder")
     if "/" not in place:
         raise ValueError(
-            f"is {place!r}, without a slash. For a folder write ./{place} or its whole path. Tables cannot be named;"
-            f" of a table {place} give the folder, which DESCRIBE DETAIL {place} shows as its location"
+            f"is {place!r}, without a slash. For a folder write ./{place} or its full path. A table cannot be given "
+            f"by name; for a table {place} give its folder, which DESCRIBE DETAIL {place} shows as its location"
         )
     return place
 
@@ -84,8 +84,8 @@ def table(value: str) -> str:
     place = value.strip()
     if display_uri(place) != place:
         raise ValueError(
-            "contains a password or a query, which errors and plans would show; write the bare URI, and give access"
-            " with settings of Spark"
+            "contains a password or a query, which errors and plans would show; write the bare URI, and set up "
+            "access in Spark's configuration"
         )
     if "/" in place or "." in place.strip("."):
         return place
@@ -99,7 +99,7 @@ def location(value: str) -> str:
     bare = folder(value)
     if display_uri(bare) != bare:
         raise ValueError(
-            "contains a password or a query, which plans would show; write the bare URI, and give access with "
+            "contains a password or a query, which plans would show; write the bare URI, and set up access with "
             "storageOption.*"
         )
     return bare
@@ -136,7 +136,7 @@ def columns(value: str) -> tuple[str, ...]:
     """Names of columns separated by commas, each once, in the given order; which there are depends on other options."""
     names = [name.strip() for name in text(value).split(",")]
     if not all(names):
-        raise ValueError(f"is {value!r}; write names of columns separated by commas, as in value, messageTime")
+        raise ValueError(f"is {value!r}; write column names separated by commas, such as value, messageTime")
     return tuple(dict.fromkeys(names))
 
 

@@ -35,7 +35,7 @@ def missing_settings(names: Collection[str], values: Mapping[str, object]) -> No
     """ConfigurationError for those of the fields `names` that have no value."""
     missing = ", ".join(dashed(name) for name in names if name not in values)
     if missing:
-        raise ConfigurationError(f"these settings are not given: {missing}")
+        raise ConfigurationError(f"these settings are missing: {missing}")
 
 
 def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
@@ -43,7 +43,7 @@ def check_own(options: Mapping[str, str], own: Mapping[str, str]) -> None:
     options, in lower case, to their settings."""
     for name in options:
         if (setting := own.get(name.lower())) is not None:
-            raise ConfigurationError(f"option {name} has a setting of its own, {setting}; set it there")
+            raise ConfigurationError(f"option {name} has its own setting, {setting}; set it there")
 
 
 class SettingsFile:
@@ -76,7 +76,7 @@ class SettingsFile:
         for name, value in self._table(table).items():
             if isinstance(value, list) or (isinstance(value, Mapping) and not _names_variable(value)):
                 wanted = 'a text in quotes, a number, true or false, or {env = "NAME"}'
-                dotted = f', and a name with a dot is in quotes, as in "{name}.NAME"' if isinstance(value, dict) else ""
+                dotted = f'; put a name with a dot in quotes, as in "{name}.NAME"' if isinstance(value, dict) else ""
                 self._refuse(table, name, wanted + dotted)
             found[name] = self._option(name, value)
         return found

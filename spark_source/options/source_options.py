@@ -50,27 +50,27 @@ class RowOptions:
         "payload",
         to.choice("raw", "inlong", "auto"),
         "raw",
-        "What messages hold. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy writes "
-        "them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and "
-        "`recordIndex`. `auto`: packs by DataProxy's attributes or by their magic, and all other messages raw. Limits "
-        "and lag always count messages.",
+        "What messages contain. `raw`: each message is a row. `inlong`: packs of records as InLong's DataProxy "
+        "writes them; each record is a row, with the columns `inlongGroupId`, `inlongStreamId`, `dataTime` and "
+        "`recordIndex`. `auto`: packs are recognized by DataProxy's attributes or their magic bytes, and all other "
+        "messages are raw. Limits and lag always count messages.",
     )
     bad_messages: Literal["fail", "keep"] = option(
         "badMessages",
         to.choice("fail", "keep"),
         "fail",
-        "What to do with a message whose checksum is wrong, or that cannot be parsed: end with an error that names its "
-        "place, or (`keep`) give a row with its bytes in `value` and the reason in the column `badReason`, which is "
-        "null in all other rows.",
+        "What to do with a message that has a wrong checksum or cannot be parsed. `fail`: end with an error that "
+        "says where the message is. `keep`: return a row with its bytes in `value` and the reason in the column "
+        "`badReason`, which is null in all other rows.",
     )
     columns: tuple[str, ...] = optional(
         "columns",
         to.columns,
         (),
         "all but `attributes` and `recordAttributes`",
-        "The only columns of the rows, as `value` or `value, messageTime`, in the order of the table of columns; `*` "
-        "stands for the default, as in `*, attributes`. Spark does not tell a Python source which columns a query "
-        "uses, so each column costs executors time until it is left out here.",
+        "The only columns that rows have, such as `value` or `value, messageTime`, in the order of the table of "
+        "columns; `*` stands for the default, as in `*, attributes`. Spark does not tell a Python source which "
+        "columns a query uses, so each column costs executor time unless you leave it out here.",
     )
 
     @property
@@ -158,8 +158,8 @@ class NodeOptions:
         "backlogTakeover",
         to.boolean,
         "false",
-        "Let nodes with little to read take over part of a partition's backlog from its node. May change between two "
-        "starts of a query.",
+        "Let nodes with little to read take over part of a partition's backlog from its node. You can change this "
+        "between two starts of a query.",
     )
     backlog_takeover_min_rows: int = option(
         "backlogTakeoverMinRows",
@@ -203,9 +203,10 @@ class BatchOptions:
         to.integer(1),
         None,
         "no limit",
-        "The most rows of one micro-batch, shared among the stores in proportion to their backlog. Partitions that lag "
-        "behind others of their store are read beside them. Exact if there is that much to read, all partitions of a "
-        "store have the same offset, and nothing is filtered; otherwise an upper bound.",
+        "The maximum number of rows in one micro-batch, shared among the stores in proportion to their backlog. "
+        "Partitions that lag behind others in their store are read in parallel with them. Exact if there is that "
+        "much to read, all partitions of a store have the same offset, and nothing is filtered; otherwise an upper "
+        "bound.",
         only="stream",
     )
     min_offsets_per_trigger: int | None = optional(
@@ -213,7 +214,7 @@ class BatchOptions:
         to.integer(1),
         None,
         "no wait",
-        "Delay a micro-batch until there are so many rows, counted as for `maxOffsetsPerTrigger`, or "
+        "Delay a micro-batch until there are this many rows, counted as for `maxOffsetsPerTrigger`, or until "
         "`maxTriggerDelay` has passed. Ignored with `Trigger.AvailableNow`, which has a fixed end.",
         only="stream",
     )
@@ -221,15 +222,15 @@ class BatchOptions:
         "maxTriggerDelay",
         to.duration_ms(0),
         "15m",
-        "The longest delay of a micro-batch by `minOffsetsPerTrigger`.",
+        "The longest time that `minOffsetsPerTrigger` delays a micro-batch.",
         only="stream",
     )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
         to.boolean,
         "true",
-        "What to do if the brokers no longer hold messages that should be read: `true` ends the query with an error "
-        "that names partition and range; `false` logs a warning with the number of lost messages and goes on.",
+        "What to do if the brokers no longer hold messages that should be read. `true`: end the query with an error "
+        "that names the partition and range. `false`: log a warning with the number of lost messages, and continue.",
     )
 
 
@@ -243,17 +244,17 @@ class ProgressOptions:
         None,
         "none",
         "Path or URI of a Delta table that keeps the group's position: what is in the sink for certain. A streaming "
-        "query writes it in the background, and goes on where it cannot; `startingOffsets=group` reads it.",
+        "query writes it in the background, and continues if a write fails; `startingOffsets=group` reads it.",
     )
     storage_options: Mapping[str, str] = optional(
         "storageOption.*",
         to.text,
         Masked({}),
         "",
-        "Access to the offsets table's storage, passed to delta-rs with the name after the dot. This package "
-        "never shows the values. Spark shows options in plans, except those that `spark.redaction.regex` matches: set "
-        "that as in conf/spark-defaults.conf, or put secrets into the driver's environment variables, which delta-rs "
-        "reads too.",
+        "Access to the offsets table's storage; the part of the name after the dot is passed to delta-rs. This "
+        "package never shows the values. Spark shows options in plans, except those that match "
+        "`spark.redaction.regex`: set that as in conf/spark-defaults.conf, or put secrets into the driver's "
+        "environment variables, which delta-rs reads too.",
         secret=True,
     )
     commit_offsets_to_broker: bool = option(
@@ -261,16 +262,16 @@ class ProgressOptions:
         to.boolean,
         "false",
         "Whether to set the group's position on the brokers to the end of each batch in the sink, for TubeMQ's "
-        "consoles and other clients of the group. Needs the web ports of masters and brokers. A broker that fails is "
-        "a warning.",
+        "consoles and other clients of the group. Needs the web ports of masters and brokers. If a broker fails, the "
+        "query logs a warning.",
         only="stream",
     )
     read_positions: bool = option(
         "readPositions",
         to.boolean,
         "false",
-        "Give a row for each partition instead of messages: what its broker has, where the group is, and how many "
-        "messages are behind. See [positions as a table](spark-source.md#positions-as-a-table).",
+        "Return a row for each partition instead of messages: what its broker has, where the group is, and how many "
+        "messages it is behind. See [positions as a table](spark-source.md#positions-as-a-table).",
         only="batch",
     )
 
@@ -334,7 +335,7 @@ class SourceOptions(
                 instead = "a streaming read ends with .trigger(availableNow=True)"
                 if known.name == "readPositions":
                     instead = "read positions with spark.read, and messages without this option"
-                raise ConfigurationError(f"{known.name} belongs to batch reads; {instead}")
+                raise ConfigurationError(f"{known.name} is for batch reads only; {instead}")
         fewest, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if fewest is not None and most is not None and fewest > most:
             raise ConfigurationError(
@@ -348,12 +349,14 @@ class SourceOptions(
         if self.read_positions:
             idle, kind = self.given - _OF_POSITIONS, "read of positions"
             for name in sorted(idle & {known.name for known in options if known.only == "batch"}):
-                raise ConfigurationError(f"{name} has no effect on positions, which are those of now; leave it out")
+                raise ConfigurationError(
+                    f"{name} has no effect on positions, which are always the current ones; leave it out"
+                )
         else:
             self.check_ends()
             idle, kind = self.given & {known.name for known in options if known.only == "stream"}, "batch read"
         if idle:
-            _log.warning("options without effect in a %s: %s", kind, ", ".join(sorted(idle)))
+            _log.warning("options that have no effect in a %s: %s", kind, ", ".join(sorted(idle)))
 
 
 _OF_POSITIONS: Final = {
@@ -373,5 +376,5 @@ class SinkOptions(AccessOptions, MessageTimeOptions):
         to.topic,
         None,
         "the column `topic`",
-        "The topic to write to. It overrides the column `topic`; one of the two is required.",
+        "The topic to write to. Overrides the column `topic`; one of the two is required.",
     )

@@ -24,15 +24,15 @@ class Subscription:
         "consumerGroup",
         to.own_group,
         "The group to read as. A streaming query holds its nodes at the master, so a second query of the group is "
-        "refused; a batch read registers nothing under it. Tasks read as the groups `GROUP-r0` to `GROUP-r7`, which a "
-        "cluster with authorisation must allow; so the name must not end in `-r` and a number.",
+        "refused; a batch read registers nothing under it. Tasks read as the groups `GROUP-r0` to `GROUP-r7`, which "
+        "a cluster with authorization must allow, so the name must not end in `-r` and a number.",
     )
     subscribe: tuple[str, ...] = optional(
         "subscribe",
         to.topics,
         (),
         "",
-        "Topics, separated by commas. Exactly one of this, `subscribePattern` and `assign`.",
+        "Topics, separated by commas. Set exactly one of this, `subscribePattern` and `assign`.",
     )
     subscribe_pattern: re.Pattern[str] | None = optional(
         "subscribePattern",
@@ -54,9 +54,9 @@ class Subscription:
         to.filters,
         {},
         "none",
-        "Only messages with one of these tags are read: tags separated by commas, or JSON from topics to tags, as in "
-        '`{"clicks": ["web", "app"]}`. DataProxy sets the tag to the InLong stream id. Offsets move past the others '
-        "too, so row limits become upper bounds.",
+        "Read only messages with one of these tags: tags separated by commas, or JSON from topics to tags, as in "
+        '`{"clicks": ["web", "app"]}`. DataProxy sets the tag to the InLong stream id. Offsets move past the other '
+        "messages too, so row limits become upper bounds.",
     )
     partition_refresh_interval_ms: int = option(
         "partitionRefreshInterval",
@@ -126,20 +126,20 @@ class StartAndEnd:
         partial(OffsetSpec.parse, option="startingOffsets"),
         None,
         "`latest`; for a batch read `earliest`",
-        "Where a new query begins: `earliest`, `latest`, `group` (the offsets table first, then the group's position "
-        "on the brokers; an error in a topic without either, while `group:earliest` and `group:latest` begin there), "
-        'or JSON from partition keys to offsets with a `"default"` entry for all others; -2 means earliest, -1 '
-        "latest. A query with a checkpoint continues from the checkpoint. "
-        "Partitions that appear later are read from their beginning. So are partitions that JSON does not name, if it "
-        "names offsets in their topic and its default is `latest`. A batch read must not start at `latest`.",
+        "Where a new query starts: `earliest`, `latest`, `group` (the offsets table first, then the group's position "
+        "on the brokers; in a topic with neither, `group` is an error, while `group:earliest` and `group:latest` "
+        'start there), or JSON from partition keys to offsets with a `"default"` entry for all others; -2 means '
+        "earliest, -1 latest. A query with a checkpoint continues from the checkpoint. Partitions that appear later "
+        "are read from their beginning. So are partitions that the JSON does not name, if it names offsets in their "
+        "topic and its default is `latest`. A batch read must not start at `latest`.",
     )
     starting_timestamp: OffsetSpec | None = optional(
         "startingTimestamp",
         partial(parse_timestamp, option="startingTimestamp"),
         None,
         "",
-        "Begin each partition at its first message of this minute or later, by the time that producers write on "
-        "messages: milliseconds since 1970. A partition without one begins with the next message. Overrides "
+        "Start each partition at its first message of this minute or later, in milliseconds since 1970, by the time "
+        "that producers write on messages. A partition without such a message starts with its next one. Overrides "
         "`startingOffsets`.",
     )
     ending: OffsetSpec = option(

@@ -28,7 +28,7 @@ def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     """The storage options of somebody who waits at a terminal or a page; those that are given stay."""
     check_folders({"the path of a table": uri})
     if not is_utf8(uri):
-        raise ConfigurationError(f"the path {uri!r} is not UTF-8, and tables have no other; rename its folder")
+        raise ConfigurationError(f"the path {uri!r} is not UTF-8, which tables require; rename its folder")
     if "://" not in uri or uri.lower().startswith("file:"):
         return dict(storage_options)
     given = {name.lower() for name in storage_options}
@@ -99,8 +99,8 @@ def check_folders(places: Mapping[str, str | None], names: Collection[str] = ())
         first, second = _plain(place), _plain(another)
         if first.startswith(second) or second.startswith(first):
             raise ConfigurationError(
-                f"{name} and {other} are the same folder, or one is within the other, and the upkeep of a table deletes"
-                " what is not its own; each needs a folder of its own"
+                f"{name} and {other} are the same folder, or one is inside the other. A table's upkeep deletes files "
+                "that are not its own, so each table needs its own folder"
             )
     return given
 

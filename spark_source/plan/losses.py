@@ -9,12 +9,12 @@ from spark_source.offsets.offsets import Offsets, PartitionSet
 from tubeclient.errors import DataLoss
 from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, StoreBounds, StoreKey
 
-NEW_CHECKPOINT: Final = "begin with a new checkpoint at startingOffsets that the brokers hold"
+NEW_CHECKPOINT: Final = "start with a new checkpoint at startingOffsets that the brokers hold"
 """Advice for a query whose positions the brokers no longer hold."""
 
 _NAMED: Final = 10
 """How many partitions an error names besides the first."""
-_WITHOUT: Final = "set failOnDataLoss=false to go on without what is lost"
+_WITHOUT: Final = "set failOnDataLoss=false to continue without what is lost"
 
 
 class Loss(NamedTuple):
@@ -67,10 +67,10 @@ def find_gone(
 
 def gone(key: PartitionKey, position: int, *, is_away: bool = False) -> Loss:
     """The loss of a partition that the cluster no longer lists; with `is_away` in a batch that was planned before."""
-    text = f"from {position}, but the cluster does not list it any more: "
+    text = f"from {position}, but the cluster no longer lists it: "
     if not is_away:
         return Loss("gone", key, position, None, text + "its store or topic was removed, with its unread messages")
-    text += f"broker {key.broker_id} is away, and a batch planned before is read without it"
+    text += f"broker {key.broker_id} is away, and the batch that was already planned is read without it"
     return Loss("gone", key, position, None, text, f"Start again when the broker is back, or {_WITHOUT}")
 
 
@@ -79,9 +79,9 @@ def gone_or_away(key: PartitionKey, position: int, is_away: Callable[[PartitionK
     if not is_away(key):
         return gone(key, position)
     text = (
-        f"from {position}, but the cluster does not list it any more: the master shows no topic {key.topic} on broker "
-        f"{key.broker_id}, while other brokers have it. That broker may be away for a while only: its partitions keep "
-        "their positions and are read from there when it is back"
+        f"from {position}, but the cluster no longer lists it: the master shows no topic {key.topic} on broker "
+        f"{key.broker_id}, while other brokers have it. That broker may be away only for a while: its partitions "
+        "keep their positions and are read from there when it is back"
     )
     remedy = "Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
     return Loss("away", key, position, None, text, remedy)
@@ -112,7 +112,7 @@ def _lost(key: PartitionKey, position: int, limits: StoreBounds) -> Loss:
         return Loss("expired", key, position, low, f"from {position}, {text}")
     text = (
         f"but the broker's data ends at {high}: it lost its tail (at most {(position - high) // INDEX_ENTRY_BYTES} "
-        f"messages), or the topic was deleted or created again (its messages up to {high} are not read)"
+        f"messages), or the topic was deleted or recreated (its messages up to {high} are not read)"
     )
     return Loss("tail", key, position, high, f"from {position}, {text}")
 
@@ -132,7 +132,7 @@ def find_cut(
             limits.max_offset,
             f"up to {end}, its end when Trigger.AvailableNow began, but the broker's data now ends at "
             f"{limits.max_offset}: it lost its tail (at most {(end - limits.max_offset) // INDEX_ENTRY_BYTES} "
-            "messages), or the topic was deleted or created again",
+            "messages), or the topic was deleted or recreated",
         )
         for store, runs in Offsets.of(positions).runs.items()
         if (limits := bounds.get(store)) is not None and (end := ends.get(store, 0)) > limits.max_offset
@@ -147,7 +147,7 @@ def data_loss(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses: what, where, and what to do. It names the first partitions only."""
     first, *others = lost
     named = ", ".join(str(loss.partition) for loss in others[:_NAMED])
-    unnamed = f", and {len(others) - _NAMED} that the log names" if len(others) > _NAMED else ""
+    unnamed = f", and {len(others) - _NAMED} more in the log" if len(others) > _NAMED else ""
     like_it = f" (and {len(others)} more like it: {named}{unnamed})" if others else ""
     return DataLoss(
         f"{first}{like_it}. {first.remedy or f'S{_WITHOUT[1:]}, or {way_out}'}",

@@ -113,7 +113,7 @@ class LatestWriter(Generic[T]):
                 self.call(lambda: None, self._waits.end)
             except NoAnswer:
                 self._hangs = True
-                _log.warning("%s has not answered for %g s and stays behind", self._where, self._waits.end)
+                _log.warning("%s has not answered for %g s, so it is falling behind", self._where, self._waits.end)
             self.check()
         self._newest = value
         self._post(self._step)
@@ -167,7 +167,7 @@ class LatestWriter(Generic[T]):
         except BaseException as error:  # a panic of native code is not an Exception
             reason = str(error) or type(error).__name__
             if self._reason is None:
-                _log.warning("%s was not written and stays behind; trying again: %s", self._where, reason)
+                _log.warning("%s was not written, so it is behind; trying again: %s", self._where, reason)
             self._reason, self._due = reason, time.monotonic() + self._waits.retry
         else:
             if self._reason is not None:

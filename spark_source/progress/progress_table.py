@@ -113,7 +113,7 @@ class ProgressTable:
         for topic in () if options.subscribe_pattern is not None else options.topics:
             what += ["--topic", topic]
         what += ["--master-servers", ",".join(options.master_servers), "--to", "earliest"]
-        return f"drop them with `tubeclient offsets reset {shlex.join(what)}`, and begin with a new checkpoint"
+        return f"drop them with `tubeclient offsets reset {shlex.join(what)}`, and start with a new checkpoint"
 
     def keep_initial(self, offsets: Offsets, bounds: Mapping[StoreKey, StoreBounds]) -> None:
         """Keep the initial offsets until the first batch is complete, and set back positions that are past `bounds`.
@@ -158,8 +158,8 @@ class ProgressTable:
         reason = self._writer.finish(self._waits.end)
         if reason is not None:
             _log.warning(
-                "the query ends, but its last position could not be written to the offsets table; the table stays "
-                "behind until the query is started again with its checkpoint: %s",
+                "the query ends, but its last position could not be written to the offsets table; the table is "
+                "behind until you start the query again with its checkpoint: %s",
                 reason,
             )
 
@@ -218,8 +218,8 @@ def warn_past_ends(where: str, set_back: Sequence[PartitionKey]) -> None:
     """Warn of positions that went back at a query's start, if there are any."""
     if set_back:
         _log.warning(
-            "%s was past the end of the brokers' data in %d partitions, such as %s: a topic was created again, or a "
-            "broker lost its newest messages. The group is set back to where this query begins",
+            "%s was past the end of the brokers' data in %d partitions, such as %s: a topic was recreated, or a "
+            "broker lost its newest messages. The group's position is set back to where this query starts",
             where,
             len(set_back),
             set_back[0],

@@ -176,10 +176,10 @@ class PackDecoder:
         if rule is OffsetRule.ALWAYS and self._is_still_alone(pack.partition):
             if self._fail_on_data_loss:
                 raise DataLoss(
-                    f"partition {pack.partition} has {rows} messages in its offsets [{pack.start}, {pack.end}), "
-                    f"but {rows + missing} index entries: the broker no longer has the other messages, or cannot read "
-                    "them. Start from offsets that the broker still holds, or set failOnDataLoss=false to go on "
-                    "without them",
+                    f"partition {pack.partition} has {rows} messages in its offsets [{pack.start}, {pack.end}), but "
+                    f"{rows + missing} index entries: the broker no longer has the other messages, or cannot read "
+                    "them. Start from offsets that the broker still holds, or set failOnDataLoss=false to continue "
+                    "without these messages",
                     partition=str(pack.partition),
                     wanted=pack.start,
                     found=pack.end - rows * INDEX_ENTRY_BYTES,

@@ -62,10 +62,11 @@ COLUMNS: Final = (
         "offset",
         LongType(),
         "The message's offset in its store's index, a multiple of 28. Known only where a store has a single "
-        "partition, all of the topic is read and nothing is filtered; null else, as messages carry no offset.",
+        "partition, all of the topic is read and nothing is filtered; otherwise null, because messages carry no "
+        "offset.",
     ),
     SourceColumn("messageId", LongType(), "The id that the broker gave. Unique within a store only, and not ordered."),
-    SourceColumn("messageType", StringType(), "The tag that filters look at; null without one."),
+    SourceColumn("messageType", StringType(), "The tag that filters use; null without one."),
     SourceColumn(
         "messageTime",
         TimestampType(),
@@ -95,7 +96,7 @@ COLUMNS: Final = (
     SourceColumn(
         "attributes",
         _TEXTS,
-        "Only if `columns` names it: what the producer attached besides tag and time.",
+        "Only if `columns` names it: what the producer attached in addition to tag and time.",
         only_named=True,
     ),
     SourceColumn(
@@ -115,8 +116,8 @@ def spark_schema(rows: RowOptions) -> StructType:
     names = _names_of(rows.columns or ("*",), there)
     if rows.bad_messages == "keep" and "badReason" not in names:
         raise ConfigurationError(
-            "with badMessages=keep bad messages are rows too, and option columns lacks badReason, which tells them "
-            "from the others; add it",
+            "with badMessages=keep, bad messages are rows too, but option columns lacks badReason, which marks them; "
+            "add badReason",
         )
     return StructType([StructField(column.name, column.kind) for column in there if column.name in names])
 
@@ -135,7 +136,7 @@ def _names_of(given: Sequence[str], there: Sequence[SourceColumn]) -> set[str]:
                 condition="INVALID_OPTION_VALUE",
             )
         raise ConfigurationError(
-            f"option columns names {name!r}, which is no column; {nearest(name, names.values())}",
+            f"option columns names {name!r}, which is not a column; {nearest(name, names.values())}",
             condition="INVALID_OPTION_VALUE",
         )
     default = {column.name for column in there if not column.only_named} if len(named) < len(given) else set()
@@ -172,7 +173,7 @@ def check_schema(given: StructType, own: StructType) -> None:
     """Raise ConfigurationError unless `given` is the source's `own` schema; users may set a schema."""
     if given != own:
         raise ConfigurationError(
-            "the source tubeclient has a fixed schema; leave .schema(...) out and select from its columns. It has "
-            f"{own.simpleString()}; given was {given.simpleString()}",
+            "the source tubeclient has a fixed schema; remove .schema(...) and select from its columns. It has "
+            f"{own.simpleString()}; you gave {given.simpleString()}",
             condition="FIXED_SCHEMA",
         )

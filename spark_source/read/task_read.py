@@ -112,7 +112,7 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
     finally:
         reader.close()
         if bad_rows:
-            _log.warning("node %d kept %d bad messages as rows", task.node_id, bad_rows)
+            _log.warning("node %d returned %d bad messages as rows", task.node_id, bad_rows)
     within: Counter[PartitionKey] = Counter()
     for loss in reader.losses:
         if loss.within_packs:
@@ -122,7 +122,7 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
     lost += sum((within | decoder.missing).values())
     if lost:
         _log.warning(
-            "failOnDataLoss is false, node %d went on without at most %d messages in %d ranges",
+            "failOnDataLoss is false; node %d continued without at most %d messages in %d ranges",
             task.node_id,
             lost,
             len(reader.losses),

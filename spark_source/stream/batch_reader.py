@@ -115,14 +115,14 @@ def _start_and_end(
     end = finder.find(options.end, layout.configured, layout.view_read, bounds)
     for loss in find_lost(end, bounds):
         raise ConfigurationError(
-            f"endingOffsets {loss.position} of partition {loss.partition} is outside of its broker's data, "
-            "{} to {}; name an offset inside, or latest".format(*bounds[loss.partition.store]),
+            f"endingOffsets {loss.position} of partition {loss.partition} is outside its broker's data, {{}} to "
+            "{}; name an offset in that range, or latest".format(*bounds[loss.partition.store]),
             condition="INVALID_OPTION_VALUE",
         )
     if lost and options.fail_on_data_loss:
         raise loss_error(lost, "name startingOffsets that the brokers hold")
     for loss in lost:
-        _log.warning("failOnDataLoss is false, going on: %s", loss)
+        _log.warning("failOnDataLoss is false; continuing: %s", loss)
     start = start.clamp(
         {key: bounds[key.store].min_offset for key in start}, {key: bounds[key.store].max_offset for key in start}
     )
@@ -150,7 +150,7 @@ def bounds_of_all(lookup: OffsetLookup, view: ClusterView) -> Mapping[StoreKey, 
 def no_answer(error: TransportError) -> ConnectError:
     """What a batch read ends with, if `error` is of a broker."""
     return ConnectError(
-        f"a batch read needs all brokers of its partitions, and one does not answer: {error}. Read again when it "
+        f"a batch read needs all brokers of its partitions, but one does not answer: {error}. Read again when it "
         "answers, raise retryLimit, or name the partitions of other brokers with assign",
         condition="BROKER_UNREACHABLE",
     )

@@ -40,8 +40,8 @@ class OffsetFinder:
             timeless = without_times(spec, partitions, self.lookup, view, bounds, self.options.message_time_zone)
         except NoMessageTime as error:
             raise ConfigurationError(
-                f"a time as a place in topics goes by the times that producers write on messages, but {error}. Let the"
-                f" producers of topic {error.partition.split(':')[1]} set it, or name offsets instead"
+                f"a start or end by time uses the times that producers write on messages, but {error}. Let the "
+                f"producers of topic {error.partition.split(':')[1]} set it, or name offsets instead"
             ) from error
         return resolve(timeless, partitions, bounds, group_positions)
 
@@ -89,7 +89,7 @@ def starts_again(
     silent = [key for key in missing if key.store not in snapshot.bounds and key in snapshot.configured]
     if silent:
         raise ConnectError(
-            f"the first batch is run again, and {some_of(silent)} have no start: their broker does not answer. "
+            f"the first batch runs again, but {some_of(silent)} have no start because their broker does not answer. "
             "Start the query again when it does",
             condition="BROKER_UNREACHABLE",
         )
@@ -98,14 +98,14 @@ def starts_again(
     left = [key for key in missing if key not in starts]
     if left:
         text = (
-            f"the checkpoint's first batch has not completed, and it has {some_of(left)} that the query does not "
-            "read now or the cluster does not have. Where they begin is kept nowhere"
+            f"the checkpoint's first batch has not completed, and it includes {some_of(left)}, which the query no "
+            "longer reads or the cluster no longer has. Their start is not stored anywhere"
         )
         if finder.options.fail_on_data_loss:
             raise ConfigurationError(
-                f"{text}. Start the query once with the topics and partitions that it had then, or begin with a "
-                "new checkpoint; with failOnDataLoss=false the batch is read without them",
+                f"{text}. Start the query once with the topics and partitions that it had then, or start with a new "
+                "checkpoint; with failOnDataLoss=false the batch is read without them",
                 condition="OTHER_CHECKPOINT",
             )
-        _log.warning("failOnDataLoss is false, going on: %s; what the batch has of them is not read", text)
+        _log.warning("failOnDataLoss is false; continuing: %s; their part of the batch is not read", text)
     return {key: starts[key] for key in missing if key in starts}

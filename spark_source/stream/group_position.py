@@ -136,7 +136,7 @@ class BrokerPositions:
                     reason = str(error)
             if reason is not None:
                 _log.warning(
-                    "commitOffsetsToBroker: the brokers did not take the last position of group %s: %s",
+                    "commitOffsetsToBroker: the brokers did not accept the last position of group %s: %s",
                     self._group,
                     reason,
                 )

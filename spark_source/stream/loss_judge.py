@@ -21,7 +21,7 @@ def loss_error(lost: Sequence[Loss], way_out: str = NEW_CHECKPOINT) -> DataLoss:
     """Return the error for losses. If there are several, each is logged with what is lost: the error has not the
     room."""
     for loss in lost if len(lost) > 1 else ():
-        _log.error("the query ends, since failOnDataLoss is true: %s", loss)
+        _log.error("the query ends because failOnDataLoss is true: %s", loss)
     return data_loss(lost, way_out)
 
 
@@ -86,8 +86,8 @@ class LossJudge:
             if key in end and entry.at < (begin := bounds[key.store].min_offset):
                 self._begins[key] = entry.at, begin
                 _log.warning(
-                    "partition %s entered at %d, and the broker holds it only from %d: at most %d messages expired "
-                    "before the first batch with it, which begins there",
+                    "partition %s was added at %d, but the broker holds it only from %d: at most %d messages expired "
+                    "before its first batch, which starts there",
                     *(key, entry.at, begin, (begin - entry.at) // INDEX_ENTRY_BYTES),
                 )
         for key in end.keys() - start.keys() if len(end) > len(start) else ():
@@ -143,7 +143,7 @@ class LossJudge:
         for loss in lost:
             if self._warned.get(loss.place) != loss.identity:
                 self._warned[loss.place] = loss.identity
-                _log.warning("failOnDataLoss is false, going on: %s", loss)
+                _log.warning("failOnDataLoss is false; continuing: %s", loss)
         return snapshot, lost
 
     def _query_again(self, lost: list[Loss]) -> Snapshot:
@@ -155,8 +155,8 @@ class LossJudge:
                 self._membership.refreshed_view(self._retry_limit_ms)
             except TransportError as error:
                 raise ConnectError(
-                    f"partition {missing.partition} is missing in the master's last layout, and the master does not "
-                    f"answer now to confirm that: {error}. Nothing was given up; start the query again when the "
+                    f"partition {missing.partition} is missing from the master's last layout, and the master does "
+                    f"not answer now to confirm that: {error}. Nothing was skipped; start the query again when the "
                     "master answers, or raise retryLimit",
                     condition="MASTER_UNREACHABLE",
                 ) from error

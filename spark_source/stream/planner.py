@@ -113,8 +113,8 @@ class StreamPlanner:
         group.judge.check_stored(stored, snapshot, self._progress.forget_start)
         _log.log(
             logging.WARNING if spec.uses("latest") or spec.by_group else logging.INFO,
-            "the query begins where its last start did, as the offsets table remembers. If the query was started "
-            "again, all is well. To begin elsewhere, %s",
+            "the query starts where it started last time, because the offsets table has those offsets. If you "
+            "restarted the query, all is well. To start elsewhere, %s",
             self._progress.forget_start,
         )
         return stored, snapshot
@@ -130,8 +130,8 @@ class StreamPlanner:
         is_durable = self._keeps_start or self._progress.exists
         if not is_durable and (spec.uses("latest") or spec.by_group or at_end):
             _log.warning(
-                "the starting offsets are final once Spark has planned the first batch; if the query stops before, it "
-                "begins later the next time. Set offsetsTable, which keeps the initial offsets"
+                "the starting offsets are final once Spark has planned the first batch; if the query stops before "
+                "that, it starts later the next time. Set offsetsTable to keep the initial offsets"
             )
         _log.info("the query has no checkpoint and begins at %s", spec.text[:_LOGGED_CHARACTERS])
         self._progress.keep_initial(start, snapshot.bounds)

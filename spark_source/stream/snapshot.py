@@ -156,8 +156,8 @@ class SnapshotCache:
         new = sorted(snapshot.silent.keys() - before)
         for broker_id in new:
             _log.warning(
-                "broker %s does not answer for now, and %s wait for it: they keep their positions or starting offsets; "
-                "other brokers are read on. The reason: %s",
+                "broker %s does not answer right now, so %s wait for it and keep their positions or starting "
+                "offsets; reading from other brokers continues. The reason: %s",
                 snapshot.view.brokers[broker_id],
                 some_of(snapshot.unanswered(broker_id)),
                 snapshot.silent[broker_id],
@@ -205,7 +205,7 @@ class Target:
         if past and is_first:
             raise ConfigurationError(
                 f"until has {self.until[past[0]]} for partition {past[0]}, which begins at {start[past[0]]}; name a "
-                "later end, or begin earlier if the brokers still have the messages"
+                "later end, or start earlier if the brokers still have the messages"
             )
         return all(start.get(key, -1) >= at for key, at in self.until.items())
 
@@ -220,7 +220,7 @@ class Target:
         except TubeError as error:
             raise ConnectError(
                 f"Trigger.AvailableNow has read all except {some_of(left)}, whose brokers do not answer: {error}. "
-                "What was read is complete and in the checkpoint; start the query again when they answer",
+                "Everything that was read is in the checkpoint; start the query again when they answer",
                 condition="BROKER_UNREACHABLE",
             ) from error
         return True

@@ -69,7 +69,7 @@ class FormatSettings:
     def __post_init__(self) -> None:
         self.check_format(self.format)
         if self.schema is not None and self.schema_from_inlong is not None:
-            raise ConfigurationError("schema and schema-from-inlong both say which columns there are; remove one")
+            raise ConfigurationError("schema and schema-from-inlong both define the columns; remove one")
         complete, _ = self._complete, self.zone
         check_rescue(self.rescue, complete.kind)
         if complete.kind == "raw":
@@ -77,26 +77,30 @@ class FormatSettings:
             if given:
                 name = dashed(given[0])
                 raise ConfigurationError(
-                    f"{name} is given, and the format is raw; set format to {', '.join(_KINDS[1:-1])} or {_KINDS[-1]}"
+                    f"{name} is given, but the format is raw; set format to {', '.join(_KINDS[1:-1])} or {_KINDS[-1]}"
                 )
             return
         if self.order_by is not None and (complete.kind in CHANGES or not self.key):
-            need = "key is not given; name the columns that name a row" if not self.key else f"{complete.kind} says it"
-            raise ConfigurationError(f"order-by says which row of a key is the newest, and {need}")
+            need = (
+                "key is not given; name the columns that identify a row"
+                if not self.key
+                else f"{complete.kind} already says it"
+            )
+            raise ConfigurationError(f"order-by says which row of a key is the newest, but {need}")
         if self.key and self.order_by is None and complete.kind not in CHANGES:
             raise ConfigurationError(
-                "key is given, and nothing says which row of a key is the newest, as partitions have no common order."
-                f" Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of a key"
-                " are sent to one partition"
+                "key is given, but nothing says which row of a key is the newest, because partitions have no common "
+                f"order. Give order-by: a column whose greatest value is the newest; or {OF_ARRIVAL}, if all rows of "
+                "a key are sent to one partition"
             )
         if complete.kind in BINARY and self.encoding not in (None, "UTF-8"):
-            raise ConfigurationError(f"encoding is of texts, and the format is {complete.kind}; remove it")
+            raise ConfigurationError(f"encoding is for text formats, but the format is {complete.kind}; remove it")
         for name, given_text in (("separator", complete.separator), ("escape", complete.escape)):
             if given_text is not None and complete.kind not in _SEPARATORS:
-                raise ConfigurationError(f"{name} is for csv and kv, and the format is {complete.kind}; remove it")
+                raise ConfigurationError(f"{name} is for csv and kv, but the format is {complete.kind}; remove it")
         if complete.kind not in BINARY and not complete.ddl.strip():
             raise ConfigurationError(
-                f"format {complete.kind} needs a schema, as 'id BIGINT, name STRING', or schema-from-inlong"
+                f"format {complete.kind} needs a schema, such as 'id BIGINT, name STRING', or schema-from-inlong"
             )
         Decoder(self._spec, core=False)  # says what does not fit
 
@@ -104,7 +108,7 @@ class FormatSettings:
     def check_format(name: str | None) -> None:
         """ConfigurationError for a name that is no format's."""
         if name is not None and name not in _KINDS:
-            raise ConfigurationError(f"format is {name!r}; there are {', '.join(_KINDS)}")
+            raise ConfigurationError(f"format is {name!r}; use one of {', '.join(_KINDS)}")
 
     @property
     def kind(self) -> str:
@@ -129,14 +133,13 @@ class FormatSettings:
         order_by = self.order_by
         if order_by == OF_ARRIVAL and OF_ARRIVAL in (column.name.lower() for column in columns):
             raise ConfigurationError(
-                f"order-by is {OF_ARRIVAL}, the order in which rows of a partition come, and the schema has such a"
-                " column; give the column another name"
+                f"order-by is {OF_ARRIVAL}, the order in which rows of a partition arrive, but the schema has a "
+                "column of that name; rename the column"
             )
         order_by = None if order_by in (None, OF_ARRIVAL) else _plain(schema, columns, "order-by", order_by).name
         if order_by is not None and order_by.lower() in ("round", "place"):
             raise ConfigurationError(
-                f"order-by is {order_by}, and change.sequence has a field of its own with this name; give the column"
-                " another name"
+                f"order-by is {order_by}, but change.sequence has its own field of that name; rename the column"
             )
         return RecordFormat.of(schema, replace(spec, keys=keys), order_by, selection)
 
@@ -185,7 +188,7 @@ class FormatSettings:
             except ValueError as error:
                 raise ConfigurationError(f"{where} {error}") from None
             if self.separator is None and found.separator is None and found.kind in _SEPARATORS:
-                raise ConfigurationError(f"{where} has no dataSeparator; say separator")
+                raise ConfigurationError(f"{where} has no dataSeparator; set separator")
         options = dict(found.options)
         if self.escape is not None:
             options.pop("quote", None)  # a stream without an escape character has no quotes either
@@ -209,7 +212,7 @@ def _plain(schema: StructType, columns: Sequence[SelectedColumn], setting: str, 
         names = ", ".join(column.name for column in columns)
         raise ConfigurationError(f"{setting} is {name}, which the rows do not have; they have {names}")
     if found.sql:
-        raise ConfigurationError(f"{setting} is {name}, which select computes; name a column that it takes as it is")
+        raise ConfigurationError(f"{setting} is {name}, which select computes; name a column that it keeps unchanged")
     kind = schema[found.needs[0]].dataType
     if kind.typeName() in ("array", "map", "struct", "binary", "variant"):
         raise ConfigurationError(f"{setting} is {name}, of type {kind.simpleString()}; name a plain column")
@@ -236,7 +239,7 @@ def _parsed(ddl: str) -> StructType:
         reason = " ".join(line.strip() for line in str(error).split("== SQL")[0].split("\n"))
         raise ConfigurationError(f"the schema cannot be parsed: {reason.strip()}") from None
     if not isinstance(schema, StructType):
-        raise ConfigurationError(f"the schema {ddl!r} names no column; write names and types")
+        raise ConfigurationError(f"the schema {ddl!r} has no columns; write names and types")
     return schema
 
 

@@ -56,11 +56,11 @@ def inlong_records(frame: DataFrame, *, time_zone: str = "UTC") -> DataFrame:
     schema = frame.schema
     types = {field.name: field.dataType.simpleString() for field in schema}
     if VALUE not in types:
-        raise ConfigurationError(f"the frame has no column {VALUE}, which has the packs; add it")
+        raise ConfigurationError(f"the frame has no column {VALUE}, which holds the packs; add it")
     for name, wanted in {VALUE: "binary", **_ATTRIBUTES}.items():
         if types.get(name, wanted) != wanted:
             raise ConfigurationError(
-                f"the frame's column {name} is {types[name]}; it must be {wanted}. Convert it, or rename it if it has "
+                f"the frame's column {name} is {types[name]}; it must be {wanted}. Convert it, or rename it if it is "
                 "something else"
             )
     at = schema.names.index(VALUE)
@@ -68,7 +68,7 @@ def inlong_records(frame: DataFrame, *, time_zone: str = "UTC") -> DataFrame:
     new = {name.lower() for name in _NEW}
     if clash := [schema.names[number] for number in others if schema.names[number].lower() in new]:
         raise ConfigurationError(
-            f"the frame has {', '.join(clash)} already, which inlong_records adds; rename it, or drop it"
+            f"the frame already has {', '.join(clash)}, which inlong_records adds; rename it, or drop it"
         )
     named = next((schema.names.index(name) for name in _ATTRIBUTES if name in types), None)
     kinds = {column.name: column.kind for column in COLUMNS}

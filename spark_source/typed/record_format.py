@@ -80,19 +80,18 @@ class RecordFormat:
         names = [name.lower() for name in self.schema.names] if self.schema is not None else []
         if LINEAGE in names:
             raise ConfigurationError(
-                f"the schema has a column {LINEAGE}, which is where the target says where a row comes from; give it"
-                " another name"
+                f"the schema has a column {LINEAGE}, where the target records where a row comes from; rename it"
             )
         if self.has_change and CHANGE in names:
             raise ConfigurationError(
-                f"the schema has a column {CHANGE}, which is where the target says what was done to a row; leave it out"
+                f"the schema has a column {CHANGE}, where the target records what was done to a row; leave it out"
             )
         if self.spec is not None:
             Decoder(self.spec)
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigurationError(
-                f"the schema has {', '.join(twice)} more than once; names differ by more than case"
+                f"the schema has {', '.join(twice)} more than once; names must differ in more than case"
             )
 
     @classmethod
@@ -224,11 +223,15 @@ def _arrow_field(field: StructField) -> pa.Field:
             f"column {field.name} is {field.dataType.simpleString()}, a type that records do not have; write STRING"
         )
     if '"nullable":false' in text or '"containsNull":false' in text:
-        raise ConfigurationError(f"NOT NULL within column {field.name} is not checked; it is for whole columns")
+        raise ConfigurationError(
+            f"NOT NULL inside column {field.name} cannot be checked; use it only for whole columns"
+        )
     if kind == "variant":
         return pa.field(field.name, pa.string(), field.nullable, {b"variant": b"true"})
     if '"variant"' in text:
-        raise ConfigurationError(f"column {field.name} has a VARIANT within; make it VARIANT, or STRING there")
+        raise ConfigurationError(
+            f"column {field.name} contains a VARIANT; make the whole column VARIANT, or use STRING there"
+        )
     return pa.field(field.name, arrow_type(field.dataType), field.nullable)
 
 

@@ -101,7 +101,7 @@ class Selecting:
                     known[output.name][row] = False
                 if operation == "update" and not lacking.issuperset(output.needs):
                     which = ", ".join(sorted(lacking.intersection(output.needs)))
-                    reasons[row] = f"{output.name} is computed of {which} too, which the update does not have"
+                    reasons[row] = f"{output.name} is also computed from {which}, which the update does not have"
         found = {name: pa.array(flags) for name, flags in known.items()}
         return found, pa.array(lists, CHANGE_TYPE.field("absent").type), pa.array(reasons, pa.string())
 
@@ -192,5 +192,5 @@ def _where(array: pa.Array, is_wrong: Callable[[pa.Array], Flags]) -> Flags:
 def _cast(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
     """A column with its times shown in UTC."""
     if in_utc(array.type) != kind:  # pyarrow's own error shows a value
-        raise RuntimeError(f"DuckDB computes {array.type}, and computed {kind} when the job began")
+        raise RuntimeError(f"DuckDB computes {array.type}, but computed {kind} when the job started")
     return array.cast(kind)

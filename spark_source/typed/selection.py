@@ -97,7 +97,7 @@ class Selection:
             )
         given = [output.name.lower() for output in outputs]
         if twice := next((name for name in given if given.count(name) > 1), None):
-            raise ConfigurationError(f"select gives {twice} more than once; names differ by more than case")
+            raise ConfigurationError(f"select gives {twice} more than once; names must differ in more than case")
         return cls(tuple(outputs), len(columns), time_zone)
 
     def name_of(self, column: str) -> str:
@@ -114,15 +114,15 @@ def _parsed(sql: Sql, text: str) -> dict[str, Any]:
     tree = sql.tree(f"SELECT {text}\nFROM {_RECORD}")
     if tree["error"]:
         at = int(tree.get("position") or 0) - len("SELECT ")
-        where = f", where it goes on {text[at : at + _SHOWN]!r}" if 0 <= at < len(text) else ""
+        where = f", at {text[at : at + _SHOWN]!r}" if 0 <= at < len(text) else ""
         raise ConfigurationError(
-            f"select cannot be read: {tree['error_message']}{where}. Put double quotes around a column whose name is a"
-            " word of DuckDB's"
+            f"select cannot be read: {tree['error_message']}{where}. Put double quotes around a column whose name is "
+            "a DuckDB keyword"
         )
     node = tree["statements"][0]["node"]
     is_list = len(tree["statements"]) == 1 and node["type"] == "SELECT_NODE" and not node["modifiers"]
     if not is_list or node["from_table"]["type"] != "BASE_TABLE":
-        raise ConfigurationError("select is more than a list of columns; write what stands between SELECT and FROM")
+        raise ConfigurationError("select is more than a list of columns; write only what goes between SELECT and FROM")
     return tree
 
 
@@ -148,7 +148,7 @@ def _outputs(part: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tupl
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> ConfigurationError:
-    return ConfigurationError(f"select names {name}, and records have {', '.join(names.values())}")
+    return ConfigurationError(f"select names {name}, but records have {', '.join(names.values())}")
 
 
 def _column_of(part: Mapping[str, Any], names: Mapping[str, str]) -> str | None:
@@ -164,8 +164,8 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
     if isinstance(part, Mapping):
         if part.get("class", _PLAIN[0]) not in _PLAIN:
             raise ConfigurationError(
-                "select has a query, a window, a * or a # within an expression; a column is computed of one record's"
-                " columns, by their names"
+                "select has a query, a window, a * or a # within an expression; compute a column from one record's "
+                "columns, by their names"
             )
         if part.get("class") == "TYPE" and part["type_name"].upper() in ("TIMETZ", "TIME WITH TIME ZONE"):
             raise _changing(part["type_name"])  # which has today's offset of the time zone
@@ -173,12 +173,12 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
         if function and part["schema"] and not within:
             raise ConfigurationError(f"select has {part['schema']}.{function}(); write {function}({part['schema']})")
         if function and not sql.functions(function):  # as an alias that DuckDB's parser knows, of what gives many
-            raise ConfigurationError(f"select has {function}(), which is none of DuckDB's functions")
+            raise ConfigurationError(f"select has {function}(), which is not a DuckDB function")
         for kind, definition, changes in sql.functions(function):
             if changes:
                 raise _changing(f"{function}()")
             if kind not in ("scalar", "macro") and (kind != "table" or function == "unnest"):
-                raise ConfigurationError(f"select has {function}(), which is of many records or gives many")
+                raise ConfigurationError(f"select has {function}(), which takes or returns many records")
             if kind == "macro" and function not in within:  # in its words there may be the like
                 tree = _parsed(sql, definition)["statements"][0]["node"]["select_list"]
                 yield from _needed(tree, {}, sql, (*within, function))
@@ -195,7 +195,7 @@ def _needed(part: Any, names: Mapping[str, str], sql: Sql, within: tuple[str, ..
 
 def _changing(what: str) -> ConfigurationError:
     """A record may be read once more, and would be another one, or bad and good."""
-    return ConfigurationError(f"select has {what}, whose value is another one at each look")
+    return ConfigurationError(f"select has {what}, whose value differs each time")
 
 
 def _type_of(sql: Sql, name: str, expression: str, rows: pa.Table) -> pa.DataType:
@@ -208,7 +208,7 @@ def _type_of(sql: Sql, name: str, expression: str, rows: pa.Table) -> pa.DataTyp
     except (*sql.error, pa.ArrowException, ValueError) as error:  # the latter two of types that pyarrow lacks
         raise ConfigurationError(f"select cannot compute {name}: {str(error).splitlines()[0]}") from None
     except AssertionError:
-        raise ConfigurationError(f"select computes {name} of many records; write an expression of one") from None
+        raise ConfigurationError(f"select computes {name} over many records; write an expression over one") from None
     found = in_utc(found)
     try:
         simple_name(found)

@@ -57,7 +57,7 @@ def typed(
     from pyspark.sql import functions as F
 
     if VALUE not in frame.columns:
-        raise ConfigurationError(f"the frame has no column {VALUE}, which has the records' bytes; add it")
+        raise ConfigurationError(f"the frame has no column {VALUE}, which holds the records' bytes; add it")
     settings = FormatSettings(
         format=format,
         schema=schema if schema is None or isinstance(schema, str) else schema.toDDL(),

@@ -49,6 +49,7 @@ def check_streams() -> None:
     """Raise ConfigurationError if Spark can pass rows of streams to Python sinks only one at a time."""
     if not HAS_ARROW_STREAM_WRITES:
         raise ConfigurationError(
-            f"writeStream to tubeclient needs Spark 4.1; this is {pyspark.__version__}. Write in foreachBatch",
+            f"writeStream to tubeclient needs Spark 4.1; this is {pyspark.__version__}. Upgrade, or write in "
+            "foreachBatch",
             condition="NEEDS_NEWER_SPARK",
         )

@@ -56,13 +56,13 @@ def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
             )
         if name in found:
             raise ConfigurationError(
-                f"columns {schema.fields[found[name]].name} and {field.name} are the same, because a write compares "
-                "names without case; select one of them"
+                f"columns {schema.fields[found[name]].name} and {field.name} are the same, because a write ignores "
+                "case in names; select one of them"
             )
         if not _fits(_TYPES[name], field.dataType):
             raise ConfigurationError(
-                f"column {field.name} has the type {field.dataType.simpleString()}; a write takes {_TYPES[name]} there,"
-                " so cast it"
+                f"column {field.name} has the type {field.dataType.simpleString()}; a write needs {_TYPES[name]} "
+                "there, so cast it"
             )
         found[name] = number
     if "value" not in found:
@@ -70,7 +70,7 @@ def find_columns(schema: StructType, topic: str | None) -> SinkColumns:
             f"a write needs a column value, of type {_BODY}; the columns are {', '.join(schema.fieldNames())}"
         )
     if topic is None and "topic" not in found:
-        raise ConfigurationError("there is neither an option topic nor a column topic; give one of them")
+        raise ConfigurationError("there is neither an option topic nor a column topic; add one of them")
     return SinkColumns(*(found.get(name) for name in _TYPES))  # type: ignore[arg-type]
 
 
@@ -149,14 +149,14 @@ class MessageMaker:
             try:
                 moment = (_EPOCH + timedelta(minutes=minute)).astimezone(self._zone)
             except (OverflowError, ValueError):
-                raise ConfigurationError("column messageTime is outside of the years 1 to 9999") from None
+                raise ConfigurationError("column messageTime is outside the years 1 to 9999") from None
             text = self._minutes[minute] = f"{moment.year:04}{moment:%m%d%H%M}"
         return text
 
 
 def _maker(topic: str | None, tag: str | None, time: str, attributes: list[tuple[str, str | None]] | None) -> Maker:
     if topic is None or not topic.strip():
-        raise ValueError(f"column topic is {'null' if topic is None else 'blank'}, and the option topic is not given")
+        raise ValueError(f"column topic is {'null' if topic is None else 'blank'}, and the option topic is not set")
     pairs: Mapping[str, Any] = dict(attributes or ())
     if None in pairs.values():
         raise ValueError(f"column attributes has no value for the key {next(k for k in pairs if pairs[k] is None)!r}")

@@ -70,7 +70,7 @@ def write_rows(
             size, limit = len(message.payload), most[message.topic]
             if size > limit:
                 raise bad_row(
-                    number, f"with its attributes it has {size} bytes, and topic {message.topic} takes {limit}"
+                    number, f"with its attributes it has {size} bytes, but topic {message.topic} allows {limit}"
                 )
         in_flight.send(messages)
 

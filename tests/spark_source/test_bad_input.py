@@ -28,7 +28,7 @@ SECRET = "hunter2-hunter2"
     ("change", "message"),
     [
         ({}, r"answered 430 .*Another live client holds this node of the group, for example a second query"),
-        ({"sourceCount": "3"}, r"answered 429 .*Live clients of this group were started with another sourceCount"),
+        ({"sourceCount": "3"}, r"answered 429 .*Live clients of this group use a different sourceCount"),
     ],
 )
 def test_a_second_query_of_a_group(

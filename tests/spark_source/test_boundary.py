@@ -77,7 +77,7 @@ def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
 
     # pyspark comes without them.
     [line] = shown(fail(ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")))
-    assert line.endswith("the package pyarrow is missing; pip install 'pyspark-tubeclient[spark]' brings it")
+    assert line.endswith("the package pyarrow is missing; install it with pip install 'pyspark-tubeclient[spark]'")
 
 
 def test_a_bug_keeps_its_traceback() -> None:
@@ -102,4 +102,4 @@ def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
     ]
     for call in calls:
         [line] = shown(call)
-        assert "] endingOffsets belongs to batch reads" in line
+        assert "] endingOffsets is for batch reads only" in line

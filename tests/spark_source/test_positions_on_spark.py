@@ -39,6 +39,6 @@ def test_how_far_a_query_is_with_the_querys_own_options(delta_spark: SparkSessio
 
 def test_a_stream_of_positions_is_one_clear_error(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     frame = stream(delta_spark, feed.options(readPositions="true"))
-    with pytest.raises(Exception, match="readPositions belongs to batch reads; read positions") as caught:
+    with pytest.raises(Exception, match="readPositions is for batch reads only; read positions") as caught:
         run_available(frame, tmp_path / "checkpoint", Batches())
     assert "Traceback" not in str(caught.value)

@@ -100,7 +100,7 @@ def test_a_user_without_a_name_is_told_before_spark_starts() -> None:
     check_user(os.getuid())
     named = {one.pw_uid for one in pwd.getpwall()}
     uid = next(uid for uid in itertools.count(54_321) if uid not in named)
-    with pytest.raises(ConfigurationError, match=f"Spark cannot run as user {uid}, which has no line in /etc/passwd"):
+    with pytest.raises(ConfigurationError, match=f"Spark cannot run as user {uid}, which has no entry in /etc/passwd"):
         check_user(uid)
 
 
@@ -133,7 +133,7 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     condition, text = run(WITHOUT_JAVA, tmp_path, java_home=str(tmp_path / "no-java"), said="")
     assert condition == "JAVA_NOT_USABLE"
     reason, log = text.split(" Spark's output is in ")
-    assert reason.startswith("there is no Java. Spark 4 needs JDK 17")
+    assert reason.startswith("Java was not found. Spark 4 needs JDK 17")
     assert "no-java" in Path(log).read_text()
     Path(log).unlink()
 

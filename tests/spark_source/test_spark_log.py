@@ -35,9 +35,12 @@ Exception in thread "main" java.io.FileNotFoundException: /home/none/.ivy2.5.2/c
     ("output", "said"),
     [
         (IVY, "[JARS_NOT_FOUND] Spark cannot get io.delta#delta-spark_4.2_2.13;4.4.0. Let this machine reach a Maven"),
-        (HOMELESS, "[JARS_NOT_FOUND] Spark cannot keep the jars that it fetches in /home/none/.ivy2.5.2: the user's"),
-        ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] there is no Java. Spark 4 needs JDK 17"),
-        ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] there is no Java"),
+        (
+            HOMELESS,
+            "[JARS_NOT_FOUND] Spark cannot store the jars that it downloads in /home/none/.ivy2.5.2: the user's",
+        ),
+        ("JAVA_HOME is not set\n", "[JAVA_NOT_USABLE] Java was not found. Spark 4 needs JDK 17"),
+        ("bin/spark-class: line 97: /no/bin/java: No such file or directory", "[JAVA_NOT_USABLE] Java was not found"),
     ],
 )
 def test_why_spark_does_not_start_is_told(output: str, said: str) -> None:
@@ -47,7 +50,7 @@ def test_why_spark_does_not_start_is_told(output: str, said: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "2026-11-23 19:00:00,123 WARNING spark_source.stream.planner: failOnDataLoss is false, going on: x",
+        "2026-11-23 19:00:00,123 WARNING spark_source.stream.planner: failOnDataLoss is false; continuing: x",
         "2026-11-23 19:00:00,123 ERROR offsets_store.run: no",
     ],
 )

@@ -85,7 +85,8 @@ def test_other_texts_are_refused(text: str, message: str) -> None:
     [
         (
             "2",
-            r"the offsets have version 2, of a newer release of pyspark-tubeclient; this one .* reads version 1: up",
+            r"the offsets have version 2, written by a newer release of pyspark-tubeclient; "
+            r"this one .* reads version 1: up",
         ),
         ("null", "the offsets have no version; this release"),
     ],

@@ -60,7 +60,7 @@ def test_a_batch_may_end_by_time_alone() -> None:
 def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object]) -> None:
     cluster = FakeCluster()
     cluster.timeless = NoMessageTime("the message with id 7 of partition 1:t:0 carries no time", partition="1:t:0")
-    message = r"a time as a place in topics .* 1:t:0 carries no time\. .* of topic t set it, or name offsets instead"
+    message = r"a start or end by time uses .* 1:t:0 carries no time\. .* of topic t set it, or name offsets instead"
     with pytest.raises(ConfigurationError, match=message):
         batch(cluster, **more)
     assert cluster.calls[-1] == "lookup closed"
@@ -71,7 +71,7 @@ def test_a_beginning_that_may_move_is_warned_of(caplog: pytest.LogCaptureFixture
         planner(FakeCluster(rows=(2, 10)), startingTimestamp=240_000).initial()
         assert caplog.text == ""
         planner(FakeCluster(rows=(2, 10)), startingTimestamp=660_000).initial()
-    assert "Set offsetsTable, which keeps the initial offsets" in caplog.text
+    assert "Set offsetsTable to keep the initial offsets" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def test_tls_can_be_turned_on_alone_and_off_again() -> None:
         ({"authpassword": SECRET}, "authPassword is given without authUser"),
         (
             {"authuser": "alice", "authpassword": SECRET, "authpasswordfile": "/x"},
-            "authPassword and authPasswordFile are given together; give one of them",
+            "authPassword and authPasswordFile exclude each other; give only one of them",
         ),
-        ({"authuser": "alice", "authpassword": ""}, "option authPassword has a value that cannot be used"),
+        ({"authuser": "alice", "authpassword": ""}, "option authPassword has an invalid value"),
         ({"tls__keyfile": "/x"}, "tls.keyFile is given without tls.certificateFile"),
         ({"tls__enabled": "yes"}, "option tls.enabled is 'yes'; write true or false"),
         ({"tls__cafil": "/x"}, r"option tls.cafil is unknown; did you mean tls.caFile\?"),

@@ -69,13 +69,13 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
     ("more", "message"),
     [
         ({"sourcecuont": "3"}, r"option sourcecuont is unknown; did you mean sourceCount\?"),
-        ({"provider": "tubeclient", "option.subscribe": "t"}, "a table of a catalog .* CREATE TEMPORARY VIEW name"),
+        ({"provider": "tubeclient", "option.subscribe": "t"}, "a catalog table .* CREATE TEMPORARY VIEW name"),
         ({"path": "/x"}, "has no path"),
         ({"consumergroup": "a b"}, "option consumerGroup is not usable: 'a b' is not a group name: .* no blanks"),
         (
             {"consumergroup": "etl-r0"},
             "option consumerGroup is etl-r0, the form of a reader group: reading ranges for group etl moves the "
-            "positions of such groups on the brokers, and messages would be repeated or lost. Use a name that does "
+            "positions of such groups on the brokers, so messages would be repeated or lost. Use a name that does "
             "not end in -r and a number",
         ),
         ({"subscribe": "a,,b"}, "option subscribe is not usable: '' is not a topic name"),
@@ -86,12 +86,18 @@ def test_assign_names_partitions_and_with_them_the_topics() -> None:
         ({"startingoffsets": '{"1:t:0": 28, "01:t:0": 56}'}, "startingOffsets names 1:t:0 twice"),
         ({"startingoffsets": '{"1:t:0": {"3": 28}, "1:t:3": 56}'}, "startingOffsets names 1:t:3 twice"),
         ({"filters": '{"a": ["x"], " a": ["y"]}'}, "topic a is named twice"),
-        ({"startingoffsets": '{"1:t:0": 27}'}, "the offset 27 of 1:t:0 in startingOffsets is not a multiple of 28"),
+        (
+            {"startingoffsets": '{"1:t:0": 27}'},
+            "the offset 27 of 1:t:0 in startingOffsets is not 0 or a positive multiple of 28",
+        ),
         (
             {"startingoffsets": '{"t": 28}'},
-            r'startingOffsets names .t., which is no partition; .* \{"1:clicks:0": 2800\}$',
+            r'startingOffsets names .t., which is not a partition; .* \{"1:clicks:0": 2800\}$',
         ),
-        ({"startingoffsets": '{"t": {"0": 28}}'}, "names 't', which is no partition; .*, not by topic as for Kafka's"),
+        (
+            {"startingoffsets": '{"t": {"0": 28}}'},
+            "names 't', which is not a partition; .*, not by topic as for Kafka's",
+        ),
         ({"startingoffsets": '{"default": -3}'}, "the offset -3 of startingOffsets's default entry"),
         ({"offsetstable": "mydb.offsets"}, "option offsetsTable is 'mydb.offsets', without a slash"),
         ({"offsetstable": "s3://me:hunter2@lake/o"}, "option offsetsTable contains a password or a query"),
@@ -127,7 +133,7 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     parse().check_stream()
     parse().check_batch()
     assert not caplog.records
-    with pytest.raises(ConfigurationError, match=r"endingOffsets belongs to batch reads; .*availableNow=True"):
+    with pytest.raises(ConfigurationError, match=r"endingOffsets is for batch reads only; .*availableNow=True"):
         parse(endingoffsets="latest").check_stream()
     for limit in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"):
         with pytest.raises(ConfigurationError, match=rf"{limit} needs Spark 4\.2 or newer, which supports limits"):
@@ -140,7 +146,7 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
             parse(endingoffsets=no_end).check_batch()
     with caplog.at_level(logging.WARNING):
         parse(maxoffsetspertrigger="5", groupjointimeout="1s").check_batch()
-    assert "without effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
+    assert "that have no effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
 
 
 def test_positions_are_read_with_the_options_of_a_stream(caplog: pytest.LogCaptureFixture) -> None:
@@ -156,7 +162,7 @@ def test_positions_are_read_with_the_options_of_a_stream(caplog: pytest.LogCaptu
         with pytest.raises(ConfigurationError, match=f"{name} has no effect on positions"):
             parse(readpositions="true", **{name: value}).check_batch()
     for value in ("true", "false"):
-        with pytest.raises(ConfigurationError, match=r"readPositions belongs to batch reads; .* with spark\.read"):
+        with pytest.raises(ConfigurationError, match=r"readPositions is for batch reads only; .* with spark\.read"):
             parse(readpositions=value).check_stream()
 
 
@@ -174,7 +180,7 @@ def test_secrets_are_not_shown_and_not_sent_to_tasks() -> None:
     assert secret not in str(caught.value)
     with pytest.raises(ConfigurationError) as caught:
         parse(offsetstable="./o", **{"storageoption.key": "  "})
-    assert "storageoption.key has a value that cannot be used" in str(caught.value)
+    assert "storageoption.key has an invalid value" in str(caught.value)
 
 
 def write(**given: str) -> SinkOptions:

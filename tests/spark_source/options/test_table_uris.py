@@ -32,7 +32,7 @@ def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
 )
 def test_of_two_folders_none_may_be_within_the_other(one: str, other: str) -> None:
     for places in ({"a": one, "b": other}, {"a": other, "b": one}):
-        with pytest.raises(ConfigurationError, match=r"^a and b are the same folder, or one is within the other"):
+        with pytest.raises(ConfigurationError, match=r"^a and b are the same folder, or one is inside the other"):
             check_folders(places)
     check_folders({"a": one, "b": f"{one}2", "c": None})
 

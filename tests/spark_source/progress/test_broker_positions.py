@@ -127,7 +127,7 @@ def test_a_failure_is_one_warning_and_is_tried_again(
     one.close()
     levels = [record.levelname for record in caplog.records]
     assert levels == ["WARNING", "INFO"]
-    assert f"group g on the brokers was not written and stays behind; trying again: {failure}" in caplog.text
+    assert f"group g on the brokers was not written, so it is behind; trying again: {failure}" in caplog.text
 
 
 def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeCluster, opened: Open) -> None:

@@ -58,14 +58,14 @@ def test_a_query_goes_on_as_without_a_table(
     assert storage.hanging == (fault == "hangs")  # nobody has waited for its end
     one.close()
     warned, last = [record.getMessage() for record in caplog.records]
-    why = {"fails": "disk full", "conflicts": "lost against another writer", "hangs": "no answer within 0.05 s"}[fault]
+    why = {"fails": "disk full", "conflicts": "lost to another writer", "hangs": "no answer within 0.05 s"}[fault]
     assert re.search(
-        f"its last position could not be written to the offsets table; the table stays behind .*: .*{why}", last
+        f"its last position could not be written to the offsets table; the table is behind .*: .*{why}", last
     )
     if fault == "hangs":
-        assert warned == "the offsets table has not answered for 0.05 s and stays behind"
+        assert warned == "the offsets table has not answered for 0.05 s, so it is falling behind"
     else:
-        assert re.match(f"the offsets table was not written and stays behind; trying again: .*{why}", warned)
+        assert re.match(f"the offsets table was not written, so it is behind; trying again: .*{why}", warned)
     assert storage.positions == {}
 
 
@@ -74,7 +74,7 @@ def test_a_query_goes_on_as_without_a_table(
     [
         ("before_read", "fails", "disk full"),
         ("before_read", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s\. Check that its storag"),
-        ("before_write", "conflicts", "lost against another writer"),
+        ("before_write", "conflicts", "lost to another writer"),
         ("before_write", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_trouble_is_told_once_and_its_end_too(storage: FakeStorage, caplog: py
     wait_for(lambda: storage.positions == both(1), "the position")
     one.close()
     assert [record.getMessage() for record in caplog.records if "offsets table" in record.getMessage()] == [
-        "the offsets table was not written and stays behind; trying again: disk full",
+        "the offsets table was not written, so it is behind; trying again: disk full",
         "the offsets table is written again",
     ]
 

@@ -48,8 +48,8 @@ KINDS = {
     "attributes that are not UTF-8": Bad(b"\0\0\0\x02\xff\xfe" + PACK, 1, "attributes that are not UTF-8"),
     "attributes longer than the payload": Bad(b"\0\0\0\x63k=v", 1, "attributes of 99 bytes in a payload of 7"),
     "nothing where attributes should be": Bad(b"", 1, "should start with the length of its attributes"),
-    "no pack": Bad(*attached(b"plain text"), "no InLong pack", None, ("inlong",)),
-    "nothing": Bad(b"", 0, "no InLong pack", None, ("inlong",)),
+    "no pack": Bad(*attached(b"plain text"), "not an InLong pack", None, ("inlong",)),
+    "nothing": Bad(b"", 0, "not an InLong pack", None, ("inlong",)),
     "a pack that is cut off": Bad(*attached(PLAIN_PACK[:-9] + PLAIN_PACK[-2:]), "at byte", None, IN_PACKS),
     "a pack with a damaged record": Bad(
         *attached(PACK[:-12] + b"\xff" * 10 + PACK[-2:]), "has a record of 4294967295 bytes", None, IN_PACKS

@@ -76,8 +76,11 @@ def test_rows_have_what_they_have_with_all_columns(mixed: EmbeddedTubeMQ, names:
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        (RowOptions(columns=("valeu",)), r"columns names 'valeu', which is no column; did you mean value\?"),
-        (RowOptions(columns=("body",)), r"names 'body', which is no column; there are topic, .*, value, attributes$"),
+        (RowOptions(columns=("valeu",)), r"columns names 'valeu', which is not a column; did you mean value\?"),
+        (
+            RowOptions(columns=("body",)),
+            r"names 'body', which is not a column; use one of topic, .*, value, attributes$",
+        ),
         (
             RowOptions(columns=("recordIndex",)),
             r"recordIndex, which rows have only with payload=inlong or payload=auto",

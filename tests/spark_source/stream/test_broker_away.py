@@ -15,7 +15,7 @@ from tubeclient.keys import BrokerInfo, StoreKey, TopicLayout
 FAR = StoreKey(2, "t", 0)
 
 AWAY = (
-    r"partition 2:t:0 should be read from 140, but the cluster does not list it any more: the master shows no "
+    r"partition 2:t:0 should be read from 140, but the cluster no longer lists it: the master shows no "
     r"topic t on broker 2, while other brokers have it"
 )
 WAIT = r"Start again when the broker is back, or set failOnDataLoss=false to read the others meanwhile"
@@ -65,7 +65,7 @@ def test_a_broker_that_comes_back_is_read_on_where_it_was(
         assert one.latest(end, None) is end
         at = json.loads(json.dumps(end))
         cluster.back(with_topics=False)
-    assert caplog.text.count("going on: ") == (2 if restarted else 1)
+    assert caplog.text.count("continuing: ") == (2 if restarted else 1)
     cluster.back()
     cluster.rows[FAR] = (0, 15)
     clock.now += 60
@@ -73,11 +73,11 @@ def test_a_broker_that_comes_back_is_read_on_where_it_was(
         one = planner(cluster, clock, failOnDataLoss="false")
     end = one.latest(at, None)
     assert in_rows(one.partitions(at, end)) == {1: [("2:t:0", 5, 15)]}
-    told = caplog.text.count("going on: ")
+    told = caplog.text.count("continuing: ")
     cluster.away()
     clock.now += 60
     assert one.latest(end, None) is end
-    assert caplog.text.count("going on: ") == told + 1
+    assert caplog.text.count("continuing: ") == told + 1
 
 
 @pytest.mark.parametrize("available_now", [False, True])
@@ -91,7 +91,7 @@ def test_a_broker_that_is_away_is_an_error_that_says_what_to_do(available_now: b
         one.latest(as_json({"1:t:0": 5, "2:t:0": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("2:t:0", 140)
     with pytest.raises(
-        DataLoss, match=r"any more: broker 2 is away, and a batch .* Start again when the broker is back"
+        DataLoss, match=r"no longer lists it: broker 2 is away, and the batch .* Start again when the broker is back"
     ):
         one.partitions(as_json({"1:t:0": 5, "2:t:0": 5}), as_json({"1:t:0": 5, "2:t:0": 7}))
 

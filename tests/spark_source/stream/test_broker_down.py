@@ -60,9 +60,9 @@ def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(restarted: b
     ("starting", "said"),
     [
         ({"startingOffsets": "group:latest"}, "broker 2 is down"),
-        ({"startingOffsets": "latest"}, r"startingOffsets has latest, .* that of 2:t:0 does not answer"),
-        ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, r"startingOffsets has latest, .* that of 2:t:0"),
-        ({"startingTimestamp": 300_000}, r"startingTimestamp is a time, .* that of 2:t:0 does not answer"),
+        ({"startingOffsets": "latest"}, r"startingOffsets has latest, .* the broker of 2:t:0 does not answer"),
+        ({"startingOffsets": '{"1:t:0": 112, "2:t:0": -1}'}, r"startingOffsets has latest, .* the broker of 2:t:0"),
+        ({"startingTimestamp": 300_000}, r"startingTimestamp is a time, .* the broker of 2:t:0 does not answer"),
     ],
 )
 def test_a_beginning_that_all_brokers_must_be_asked_for_is_an_error(starting: dict[str, object], said: str) -> None:
@@ -143,7 +143,7 @@ def test_a_broker_that_falls_silent_between_two_questions_is_not_left_out_of_tha
     chosen, made = options(startingOffsets="earliest", failOnDataLoss=fail), cluster()
     finder = OffsetFinder(made.lookup(), chosen, ProgressTable(chosen))
     look = Snapshot.of(Layout(chosen.selector(), made.shown()), made.lookup())
-    with pytest.raises(ConnectError, match=r"1 partition \(2:t:0\) have no start: their broker does not answer"):
+    with pytest.raises(ConnectError, match=r"1 partition \(2:t:0\) have no start because their broker does not answer"):
         starts_again([key("2:t:0")], look, finder)
 
 
@@ -163,11 +163,13 @@ def test_a_first_batch_that_is_run_again_leaves_nothing_out_unless_the_user_says
         less |= {"subscribe": None, "assign": '["1:t:0"]'}
     again = planner(made, clock, **less)
     start = again.initial()
-    with pytest.raises(ConfigurationError, match=r"first batch has not completed, and it has 1 partition \(2:t:0\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"first batch has not completed, and it includes 1 partition \(2:t:0\)"
+    ):
         again.partitions(start, end)
     lenient = planner(made, clock, **less, failOnDataLoss=False)
     assert in_rows(lenient.partitions(lenient.initial(), end)) == {0: [("1:t:0", 3, 10)]}
-    assert "going on: the checkpoint's first batch has not completed" in caplog.text
+    assert "continuing: the checkpoint's first batch has not completed" in caplog.text
     if away:
         made.layouts.append(TopicLayout("t", 2, 1, 1))
     whole = planner(made, clock, startingOffsets="earliest")

@@ -46,7 +46,9 @@ def test_what_is_read_has_to_exist() -> None:
         planner(FakeCluster(), subscribe=None, assign='["1:t:5"]').initial()
     with pytest.raises(ConfigurationError, match="no broker of the cluster has topic u"):
         planner(FakeCluster(), subscribe="t,u").initial()
-    with pytest.raises(ConfigurationError, match="the checkpoint is of old, and the query reads t; give it a"):
+    with pytest.raises(
+        ConfigurationError, match="the checkpoint belongs to topics old, but the query reads t; give the query"
+    ):
         planner(FakeCluster()).latest(as_json({"1:old:0": 5}), None)
 
 

@@ -15,12 +15,12 @@ from tubeclient.keys import StoreKey, TopicLayout
 
 def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
     start, end = as_json({"1:t:0": 0, "2:t:0": 1}), as_json({"1:t:0": 4, "2:t:0": 4})
-    with pytest.raises(DataLoss, match="partition 2:t:0 should be read from 28, but the cluster does not list it"):
+    with pytest.raises(DataLoss, match="partition 2:t:0 should be read from 28, but the cluster no longer lists it"):
         planner(FakeCluster()).partitions(start, end)
     one = planner(FakeCluster(), failOnDataLoss="false")
     for _ in range(2):
         assert in_rows(one.partitions(start, end)) == {0: [("1:t:0", 0, 4)]}
-    assert caplog.text.count("going on: partition 2:t:0") == 1
+    assert caplog.text.count("continuing: partition 2:t:0") == 1
 
 
 def test_before_a_run_joins_its_group_it_can_ask_what_has_expired() -> None:
@@ -60,8 +60,8 @@ def test_a_topic_that_went_and_came_again_is_read_from_its_beginning(
     assert entered == as_json({"1:t:0": 0})
     end = one.latest(entered, None)
     assert in_rows(one.partitions(entered, end)) == {0: [("1:t:0", 0, rows)]}
-    assert caplog.text.count("going on: ") == 1
-    assert "the cluster does not list it any more" in caplog.text
+    assert caplog.text.count("continuing: ") == 1
+    assert "the cluster no longer lists it" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_after_a_lost_tail_that_was_accepted_what_comes_is_read(caplog: pytest.L
     clock.now += 1
     more = one.latest(end, None)
     assert in_rows(one.partitions(end, more)) == {0: [("1:t:0", 3, 7)], 1: [("1:t:1", 3, 7)]}
-    assert caplog.text.count("going on: partition 1:t:0") == 1
+    assert caplog.text.count("continuing: partition 1:t:0") == 1
     assert "at most 997 messages" in caplog.text
 
 
@@ -118,13 +118,13 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
     for each in (one, lenient):
         if available_now:
             each.freeze_target()
-    with pytest.raises(DataLoss, match=r"partition 1:t:10000 .* from 140, but the cluster does not list it any more"):
+    with pytest.raises(DataLoss, match=r"partition 1:t:10000 .* from 140, but the cluster no longer lists it"):
         one.latest(start, None)
     end = as_json({"1:t:0": 10, "1:t:1": 10})
     for _ in range(3):
         assert lenient.latest(start, None) == end
     assert lenient.latest(end, None) is end
-    assert caplog.text.count("going on: partition 1:t:10000") == 1
+    assert caplog.text.count("continuing: partition 1:t:10000") == 1
 
 
 @pytest.mark.parametrize("fail", [True, False])
@@ -145,7 +145,7 @@ def test_available_now_and_a_tail_that_is_lost_while_it_runs(fail: bool, caplog:
     for _ in range(3):
         assert one.latest(end, 4) is end
         clock.now += 60
-    assert caplog.text.count("going on: partition 1:t:0 should be read up to 280") == 1
+    assert caplog.text.count("continuing: partition 1:t:0 should be read up to 280") == 1
 
 
 @pytest.mark.parametrize("rows", [(8, 10), (0, 3)])
@@ -199,7 +199,7 @@ def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
     clock.now += 60
     for _ in range(2):
         assert in_rows(one.partitions(entered, end)) == {0: [("1:t:0", 10, 12)], 1: [("1:t:1", 6, 12)]}
-    assert caplog.text.count("partition 1:t:1 entered at 0, and the broker holds it only from 168") == 1
+    assert caplog.text.count("partition 1:t:1 was added at 0, but the broker holds it only from 168") == 1
     cluster.rows[STORE] = (13, 14)
     clock.now += 60
     with pytest.raises(DataLoss, match=r"1:t:0 should be read from 336.*and 1 more like it: 1:t:1"):

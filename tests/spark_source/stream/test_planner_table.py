@@ -26,7 +26,7 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
     assert not caplog.records
     restarted = planner(cluster, offsetsTable=tmp_path)
     assert restarted.initial() == first == as_json({"1:t:0": 10, "1:t:1": 10})
-    assert "the query begins where its last start did, as the offsets table remembers" in caplog.text
+    assert "the query starts where it started last time, because the offsets table has those offsets" in caplog.text
     # Other starting options, and other partitions, are another question.
     for other, begin in (
         ({"startingOffsets": "earliest"}, {"1:t:0": 0, "1:t:1": 0}),
@@ -41,7 +41,7 @@ def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog:
     planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
     assert not caplog.records
     planner(FakeCluster(), startingOffsets="latest").initial()
-    assert "begins later the next time. Set offsetsTable" in caplog.text
+    assert "starts later the next time. Set offsetsTable" in caplog.text
 
 
 def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_broker_or_a_web_port_that_does_not_answer_is_an_error(tmp_path: Path)
         with pytest.raises(ConnectError, match=r"^\[SERVER_UNREACHABLE\] broker 1:.* web port is unknown: no master"):
             positions(tube, "g", subscribe="clicks", masterWebPort=1)
         tube.stop_broker(2, clean=False)
-        with pytest.raises(ConnectError, match="needs all brokers of its partitions, and one does not answer: http://"):
+        with pytest.raises(ConnectError, match="needs all brokers of its partitions, but one does not answer: http://"):
             positions(tube, "g", subscribe="clicks")
 
 
@@ -165,6 +165,6 @@ def test_a_task_is_sent_the_rows_and_nothing_else() -> None:
 def test_a_stream_of_positions_is_refused(tube: EmbeddedTubeMQ) -> None:
     one = source(tube, "g")
     with pytest.raises(
-        ConfigurationError, match=r"readPositions belongs to batch reads; read positions with spark.read"
+        ConfigurationError, match=r"readPositions is for batch reads only; read positions with spark.read"
     ):
         one.streamReader(one.schema()).initialOffset()

@@ -1,4 +1,4 @@
-"""A partition that is missing in a layout is lost only when the master, asked anew, does not list it either."""
+"""A partition that is missing from a layout is lost only when the master, asked anew, does not list it either."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ def test_a_partition_that_one_answer_misses_is_no_loss(
     else:
         assert [str(read.partition) for task in one.partitions(BOTH, end) for read in task.ranges] == ["1:t:10000"]
     assert cluster.count(ASKED) == 1
-    assert "going on" not in caplog.text
+    assert "continuing" not in caplog.text
 
 
 @pytest.mark.parametrize("fail", [True, False])
 def test_without_the_master_nothing_is_given_up(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
     cluster = half_shown(whole=False)
-    cluster.unreachable = DeadlineExceeded("the masters showed no layout within 2000 ms")
+    cluster.unreachable = DeadlineExceeded("no master returned a layout within 2000 ms")
     one = planner(cluster, failOnDataLoss=str(fail).lower(), retryLimit="2s")
     with pytest.raises(
-        ConnectError, match=r"partition 1:t:10000 is missing in .* does not answer now .*within 2000 ms\. .* retryLimit"
+        ConnectError,
+        match=r"partition 1:t:10000 is missing from .* does not answer now .*within 2000 ms\. .* retryLimit",
     ):
         one.latest(BOTH, None)
     assert cluster.count("ask the master for 2000") == 1
-    assert "going on" not in caplog.text
+    assert "continuing" not in caplog.text

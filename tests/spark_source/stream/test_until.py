@@ -109,7 +109,7 @@ def test_a_broker_that_is_silent() -> None:
     cluster = cluster_of_two_stores(10)
     cluster.silent = {1}
     one = planner(cluster, startingOffsets="earliest")
-    with pytest.raises(ConnectError, match="until is a time, which is looked up at the brokers"):
+    with pytest.raises(ConnectError, match="until is a time, which must be looked up at the brokers"):
         one.freeze_target(OffsetSpec("until", Moment(0)))
     until = {**dict.fromkeys(PARTITIONS, 10), "1:t:1": 4}
     for reached, waits in ((until, False), ({**until, "1:t:1": 3}, True)):
@@ -128,6 +128,7 @@ def test_messages_without_times() -> None:
     cluster = cluster_of_two_stores(10)
     cluster.timeless = NoMessageTime("a message of partition 1:t:0 carries no time", partition="1:t:0")
     with pytest.raises(
-        ConfigurationError, match=r"a time as a place .* carries no time\. Let the producers of topic t set it, or name"
+        ConfigurationError,
+        match=r"a start or end by time .* carries no time\. Let the producers of topic t set it, or name",
     ):
         planner(cluster).freeze_target(OffsetSpec("until", Moment(0)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.merge
 
-NO_SCHEMA = "format avro needs as schema an .avsc file, with an Avro schema of a record"
+NO_SCHEMA = "format avro needs a schema in an .avsc file: an Avro schema of a record"
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ NO_SCHEMA = "format avro needs as schema an .avsc file, with an Avro schema of a
         ({"schema": None}, NO_SCHEMA),
         ({"schema": "id INT"}, f"{NO_SCHEMA}; this is not JSON"),
         ({"schema": "/nowhere.avsc"}, "schema names the file /nowhere.avsc, which cannot be read"),
-        ({"encoding": "GBK"}, "encoding is of texts, and the format is avro"),
-        ({"separator": "|"}, "separator is for csv and kv, and the format is avro"),
-        ({"format_options": {"mode": "FAILFAST"}}, "mode is no format option of avro; there are enableStable"),
-        ({"key": ("id",)}, "key is given, and nothing says which row of a key is the newest"),
+        ({"encoding": "GBK"}, "encoding is for text formats, but the format is avro"),
+        ({"separator": "|"}, "separator is for csv and kv, but the format is avro"),
+        ({"format_options": {"mode": "FAILFAST"}}, "mode is not a format option of avro; use one of enableStable"),
+        ({"key": ("id",)}, "key is given, but nothing says which row of a key is the newest"),
     ],
 )
 def test_settings_that_do_not_fit(tmp_path: Path, given: dict[str, Any], said: str) -> None:

@@ -119,8 +119,8 @@ def test_times_as_text_have_a_zone(delta_spark: SparkSession) -> None:
         ("value STRING", "UTC", "the frame's column value is string; it must be binary"),
         ("value BINARY, headers STRING", "UTC", "column headers is string; it must be array<struct<key"),
         ("value BINARY, attributes STRING", "UTC", "column attributes is string; it must be map<string,string>"),
-        ("value BINARY, datatime DATE, badReason STRING", "UTC", "the frame has datatime, badReason already"),
-        ("value BINARY, VALUE STRING", "UTC", "the frame has VALUE already"),
+        ("value BINARY, datatime DATE, badReason STRING", "UTC", "the frame already has datatime, badReason"),
+        ("value BINARY, VALUE STRING", "UTC", "the frame already has VALUE"),
         ("value BINARY", "Mars", "Mars"),
     ],
 )

@@ -34,11 +34,15 @@ def click(folder: Path) -> dict[str, str]:
         ),
         ({"descFilePath": ""}, {}, "needs the format options descFilePath"),
         ({"descFilePath": "/nowhere"}, {}, "^descFilePath names the file /nowhere, which cannot be read: No such file"),
-        ({"messageName": "Clack"}, {}, "^descFilePath is .*shop.desc: .* has no message 'Clack'; there are shop.Click"),
-        ({"mode": "FAILFAST"}, {}, "mode is no format option of protobuf; there are descFilePath, messageName"),
-        ({}, {"encoding": "GBK"}, "encoding is of texts, and the format is protobuf"),
-        ({}, {"separator": "|"}, "separator is for csv and kv, and the format is protobuf"),
-        ({}, {"key": ("id",)}, "key is given, and nothing says which row of a key is the newest"),
+        (
+            {"messageName": "Clack"},
+            {},
+            "^descFilePath is .*shop.desc: .* has no message 'Clack'; it has shop.Click",
+        ),
+        ({"mode": "FAILFAST"}, {}, "mode is not a format option of protobuf; use one of descFilePath, messageName"),
+        ({}, {"encoding": "GBK"}, "encoding is for text formats, but the format is protobuf"),
+        ({}, {"separator": "|"}, "separator is for csv and kv, but the format is protobuf"),
+        ({}, {"key": ("id",)}, "key is given, but nothing says which row of a key is the newest"),
     ],
 )
 def test_settings_that_do_not_fit(tmp_path: Path, options: dict[str, str], more: dict[str, Any], said: str) -> None:
@@ -68,9 +72,9 @@ def test_protobuf(delta_spark: SparkSession, tmp_path: Path) -> None:
     ]
     options = click(tmp_path)
     for name, schema, said in (
-        ("shop.Click", "ident INT", "column ident is no field of message shop.Click"),
-        ("shop.Click", "id STRING", "column id is string, and field shop.Click.id int64; make it BIGINT"),
-        ("shop.Tree", None, "shop.Tree has itself within"),
+        ("shop.Click", "ident INT", "column ident is not a field of message shop.Click"),
+        ("shop.Click", "id STRING", "column id is string, but field shop.Click.id is int64; make it BIGINT"),
+        ("shop.Tree", None, "shop.Tree contains itself"),
     ):
         with pytest.raises(ConfigurationError, match=said):
             typed(rows, "protobuf", schema, options={**options, "messageName": name})

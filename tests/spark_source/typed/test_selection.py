@@ -165,18 +165,18 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("id FROM record WHERE id > 1 --", "cannot be read: syntax error"),
         ("id; DROP TABLE record", "cannot be read: syntax error"),
         ("id, (", "cannot be read: syntax error"),
-        ("* EXCLUDE (at, id)", "near \"at\", where it goes on 'at, id)'. Put double quotes around"),
+        ("* EXCLUDE (at, id)", "near \"at\", at 'at, id)'. Put double quotes around"),
         ("DISTINCT id", "more than a list of columns"),
-        ("sum(id) AS s", "which is of many records"),
-        ("id, sum(id) AS s", "which is of many records"),
-        ("count(*) AS n", "which is of many records"),
-        ("unnest(tags) AS t", "unnest(), which is of many records or gives many"),
-        ("unnest(coalesce(tags, ['x'])) AS t", "unnest(), which is of many records or gives many"),
-        ("generate_subscripts(coalesce(tags, ['x']), 1) AS t", "unnest(), which is of many records"),
-        ("unlist(coalesce(tags, ['x'])) AS t", "unlist(), which is none of DuckDB's functions"),
-        ("json_group_array(id) AS t", "string_agg(), which is of many records"),
-        *((f"{one} AS t", "whose value is another one at each look") for one in CHANGING),
-        ("lag(id) AS t", "lag(), which is of many records"),
+        ("sum(id) AS s", "which takes or returns many records"),
+        ("id, sum(id) AS s", "which takes or returns many records"),
+        ("count(*) AS n", "which takes or returns many records"),
+        ("unnest(tags) AS t", "unnest(), which takes or returns many records"),
+        ("unnest(coalesce(tags, ['x'])) AS t", "unnest(), which takes or returns many records"),
+        ("generate_subscripts(coalesce(tags, ['x']), 1) AS t", "unnest(), which takes or returns many records"),
+        ("unlist(coalesce(tags, ['x'])) AS t", "unlist(), which is not a DuckDB function"),
+        ("json_group_array(id) AS t", "string_agg(), which takes or returns many records"),
+        *((f"{one} AS t", "whose value differs each time") for one in CHANGING),
+        ("lag(id) AS t", "lag(), which takes or returns many records"),
         ("row_number() OVER () AS n", "a query, a window, a * or a #"),
         ("(SELECT 1) AS q", "a query, a window, a * or a #"),
         ("(FROM read_csv('/etc/passwd')) AS x", "a query, a window, a * or a #"),
@@ -190,7 +190,7 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("s.* AS x", "a query, a window, a * or a #"),
         ("id + 1", "without a name"),
         ("record AS r", "a whole record"),
-        ("nosuch", "select names nosuch, and records have id, Price, ts, s, tags, m"),
+        ("nosuch", "select names nosuch, but records have id, Price, ts, s, tags, m"),
         ("nosuch + 1 AS x", 'select cannot compute x: Binder Error: Referenced column "nosuch" not found'),
         ("id AS a, a + 1 AS b", 'column "a" not found'),
         ("* EXCLUDE (nosuch)", "select names nosuch"),
@@ -296,7 +296,7 @@ def test_a_column_of_an_update_is_unknown_if_what_it_is_computed_of_is() -> None
     assert changes(text, canal("UPDATE", {"id": "1"}, old=[{}])) == [
         [{**neither[0], "is": "update", "absent": ["who", "both", "number"]}]
     ]
-    reason = "both is computed of n too, which the update does not have"
+    reason = "both is also computed from n, which the update does not have"
     assert changes(text, canal("UPDATE", {"id": "1", "name": "b"}, old=[{}])) == [reason]
     # An insert without a column has null there, and so has what is computed of it.
     assert changes(text, canal("INSERT", {"id": "1", "name": "b"})) == [

@@ -33,7 +33,7 @@ def test_good_and_bad_records_of_a_frame(delta_spark: SparkSession) -> None:
         found = clicks.select("id", "name", "badReason", "tubemq.messageId", "tubemq.value").orderBy("messageId")
         assert [tuple(row) for row in found.collect()] == [
             (1, "x", None, 100, b'{"id":1,"name":"x"}'),
-            (None, None, "id is NOT NULL and has no value", 101, b'{"name":"y"}'),
+            (None, None, "id is NOT NULL but has no value", 101, b'{"name":"y"}'),
             (None, None, "the text is not JSON, at byte 1", 102, b"{"),
             (None, None, "torn", 103, None),
         ]
@@ -75,15 +75,15 @@ def test_times_are_in_the_sessions_zone(delta_spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"format": "xml"}, "format is 'xml'; there are raw, json"),
+        ({"format": "xml"}, "format is 'xml'; use one of raw, json"),
         ({"format": "raw"}, "the format is raw; set format to json"),
         ({"schema": "id BIGNUM"}, "the schema cannot be parsed"),
         ({"schema": "badReason STRING"}, "the schema has a column badReason"),
         ({"schema": "tubemq STRING"}, "the schema has a column tubemq"),
         ({"separator": ","}, "separator is for csv and kv"),
-        ({"format": "csv", "rescue": "fields"}, "rescue is fields, and the format is csv"),
+        ({"format": "csv", "rescue": "fields"}, "rescue is fields, but the format is csv"),
         ({"options": {"datFormat": "y"}}, "did you mean dateFormat"),
-        ({"schema": "v ARRAY<VARIANT>"}, "column v has a VARIANT within"),
+        ({"schema": "v ARRAY<VARIANT>"}, "column v contains a VARIANT"),
     ],
 )
 def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], said: str) -> None:
@@ -117,7 +117,7 @@ def test_a_variant_has_what_the_text_has(delta_spark: SparkSession) -> None:
     rows = source_rows(delta_spark, [b'{"v":{"a":[1,"x",null],"b":12345678901234567890.125}}', b'{"v":{"z":1,"z":2}}'])
     found = typed(rows, "json", "v VARIANT").selectExpr("to_json(v) AS v", "badReason").collect()
     assert found[0].v == '{"a":[1,"x",null],"b":12345678901234567890.125}'
-    assert (found[1].v, found[1].badReason.partition(",")[0]) == (None, "a name within v is there twice")
+    assert (found[1].v, found[1].badReason.partition(",")[0]) == (None, "a name within v appears twice")
 
 
 def test_a_stream_of_typed_rows(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_values_of_other_types(kind: pa.DataType) -> None:
     [
         ({"value": None}, "column value is null"),
         ({"value": b""}, "an empty message cannot be sent to topic clicks"),
-        ({"topic": None}, "column topic is null, and the option topic is not given"),
+        ({"topic": None}, "column topic is null, and the option topic is not set"),
         ({"topic": " "}, "column topic is blank"),
         ({"tag": "a,b"}, "'a,b' is not a tag name: .* none of # , ="),
         ({"attributes": {"k": "a=b"}}, "attribute 'k'='a=b' cannot be sent"),
@@ -153,19 +153,19 @@ def test_columns_are_found_in_any_order_and_case() -> None:
     ("columns", "message"),
     [
         (schema(tag=StringType()), "needs a column value, of type binary or string; the columns are tag"),
-        (schema(value=LongType()), "column value has the type bigint; a write takes binary or string there, so cast"),
+        (schema(value=LongType()), "column value has the type bigint; a write needs binary or string there, so cast"),
         (
             schema(Value=BinaryType(), TOPIC=BinaryType()),
-            "column TOPIC has the type binary; a write takes string there",
+            "column TOPIC has the type binary; a write needs string there",
         ),
-        (schema(value=BinaryType(), tag=IntegerType()), "column tag has the type int; a write takes string there"),
+        (schema(value=BinaryType(), tag=IntegerType()), "column tag has the type int; a write needs string there"),
         (
             schema(value=BinaryType(), attributes=MapType(StringType(), LongType())),
-            "column attributes has the type map<string,bigint>; a write takes map<string,string> there",
+            "column attributes has the type map<string,bigint>; a write needs map<string,string> there",
         ),
         (
             schema(value=BinaryType(), messageTime=TimestampNTZType()),
-            "column messageTime has the type timestamp_ntz; a write takes timestamp there",
+            "column messageTime has the type timestamp_ntz; a write needs timestamp there",
         ),
         (schema(value=BinaryType(), VALUE=BinaryType()), "columns value and VALUE are the same, because a write"),
         (
