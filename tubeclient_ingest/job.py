@@ -66,7 +66,7 @@ class Ingest:
         **given: Unpack[IngestArguments],
     ) -> None:
         if spark is None:
-            raise ConfigurationError("spark is None; give a SparkSession, as that of pyspark_tubeclient.session()")
+            raise ConfigurationError("spark is None; pass a SparkSession, such as pyspark_tubeclient.session()")
         self._spark = spark
         if settings is not None:
             check_group(settings)
@@ -139,7 +139,7 @@ class Ingest:
 
     def _acquire(self) -> None:
         if not self._running.acquire(blocking=False):
-            raise ConfigurationError("this job runs already; stop it first")
+            raise ConfigurationError("this job is already running; stop it first")
         if not self._stops_from_outside:
             self._stop.clear()
 
@@ -249,19 +249,19 @@ class Ingest:
         """Return the group's bad records for the target. Their column `state` is bad, retried or undone.
 
         Raises:
-            ConfigurationError: The setting `bad_records` is not given, or no stream has come yet.
+            ConfigurationError: The setting `bad_records` is not given, or no stream has appeared yet.
             TubeError: As in `run`.
             OffsetsTableError: As in `run`.
         """
         with explained():
             frames = [bad_records(writer) for writer in self._writers_of_bad_records(Engine(self._spark))]
         if not frames:
-            raise ConfigurationError("no stream has come yet")
+            raise ConfigurationError("no stream has appeared yet")
         return reduce(lambda some, others: some.unionByName(others), frames)
 
     def _writers_of_bad_records(self, engine: Engine) -> Iterator[Writer]:
         if self.settings.bad_records is None:
-            raise ConfigurationError("bad-records is not given; name the table")
+            raise ConfigurationError("bad-records is not set; name the table")
         return Run(engine, self.settings).tables.writers()
 
     def _run(self, on_event: Callable[[Event], object]) -> None:

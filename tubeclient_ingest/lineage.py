@@ -43,8 +43,8 @@ def open_client() -> OpenLineageClient:
         return OpenLineageClient()
     except Exception as error:
         raise ConfigurationError(
-            f"OpenLineage's client cannot be made: {printable(scrub(str(error), {}))}. Correct openlineage.yml, or the"
-            " variables OPENLINEAGE_... of the environment"
+            f"OpenLineage's client cannot be created: {printable(scrub(str(error), {}))}. Correct openlineage.yml, "
+            "or the variables OPENLINEAGE_... of the environment"
         ) from None
 
 
@@ -129,4 +129,4 @@ class Lineage:
     def _warn(self, reason: str) -> None:
         if not self._has_failed:
             self._has_failed = True
-            _log.warning("OpenLineage does not take what it is told of the run, which goes on without: %s", reason)
+            _log.warning("OpenLineage does not accept the run's events; the run continues without it: %s", reason)

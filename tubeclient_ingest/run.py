@@ -174,8 +174,8 @@ class Run:
             last, began_at, beginnings = self._last, time.monotonic(), beginnings + 1
             if beginnings > _BEGINNINGS:
                 raise ConfigurationError(
-                    f"{self.tables.checkpoint.where}, or the table of a stream, was another one each time before a"
-                    f" round was written, {_BEGINNINGS} times in turn. Let those who change it rest, and start again"
+                    f"{self.tables.checkpoint.where}, or the table of a stream, was replaced before a round was "
+                    f"written, {_BEGINNINGS} times in a row. Stop whatever replaces it, and start again"
                 )
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics

@@ -100,15 +100,15 @@ def test_a_proxy_that_is_down_stops_nothing(
     with caplog.at_level(logging.WARNING):
         assert now_shop.run(audit_proxies=f"127.0.0.1:{port}").rows == 30
     now_shop.check()
-    assert f"no audit-proxy takes reports (127.0.0.1:{port}" in caplog.text
+    assert f"no audit-proxy accepts reports (127.0.0.1:{port}" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"inlong_group": None, "target": "/t", "topics": ("t",)}, "audit-proxies is for a job with inlong-group"),
+        ({"inlong_group": None, "target": "/t", "topics": ("t",)}, "audit-proxies needs inlong-group"),
         *(
-            ({"audit_proxies": one}, "audit-proxies must be as HOST:PORT")
+            ({"audit_proxies": one}, "audit-proxies must look like HOST:PORT")
             for one in ("", "audit", "u:geheim@h:1", "a:1,b")
         ),
     ],

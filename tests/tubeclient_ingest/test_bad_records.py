@@ -82,7 +82,7 @@ def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, m
 def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Bench) -> None:
     bad_records = str(bench.folder / "bad")
     send(bench, 19, 2)
-    with pytest.raises(TooManyBadRecords, match=r"2 of 21 records of the round are bad, and max-bad-records is 1"):
+    with pytest.raises(TooManyBadRecords, match=r"2 of 21 records of the round are bad, but max-bad-records is 1"):
         bench.run(bad_records=bad_records, max_bad_records=1)
     assert DeltaTable(bench.settings.target).count() == 0
     assert kept(bench) == []
@@ -202,7 +202,7 @@ def test_a_target_that_is_put_back_from_a_copy_has_each_record_once(
     else:
         shutil.move(tmp_path / "copy", lake.target)
     lake.spark.catalog.refreshByPath(str(lake.target))
-    with pytest.raises(ConfigurationError, match="is a copy of earlier, and lacks commits of group g"):
+    with pytest.raises(ConfigurationError, match="is an older copy, and lacks commits of group g"):
         retry(lake.start().writer, None)
     lake.run(12, 1, 1, 1)
     assert lake.bad() == [0, 3, 6, 9, 12, 15, 18]

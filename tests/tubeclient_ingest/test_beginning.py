@@ -41,7 +41,7 @@ def test_a_time_is_for_a_first_run() -> None:
         == "earliest"
     )
     with pytest.raises(
-        ConfigurationError, match=r"is the time 2026-11-21T10:31Z, which is for a first run; .* in views"
+        ConfigurationError, match=r"is the time 2026-11-21T10:31Z, which is for a first run only; .* in views"
     ):
         starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), time)
 
@@ -72,8 +72,8 @@ def test_the_source_reads_back_what_is_known(known: dict[PartitionKey, int]) -> 
 
 
 AHEAD = (
-    ": the group was read elsewhere, or was moved forward, or the target was restored or made anew. This target still"
-    " gets those messages; to leave them out, run once with reset-offsets for these topics and starting-offsets group"
+    ": the group was read elsewhere, or was moved forward, or the target was restored or recreated. This target "
+    "still gets those messages; to skip them, run once with reset-offsets for these topics and starting-offsets group"
 )
 
 

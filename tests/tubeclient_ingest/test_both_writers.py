@@ -220,7 +220,7 @@ def test_a_rule_that_comes_while_the_job_runs_is_kept(bench: Bench) -> None:
 
 def test_a_job_that_must_have_tasks_write_says_why_they_cannot(bench: Bench) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"writer is tasks, and tasks cannot write \S+: rows are merged by a key\."
+        ConfigurationError, match=r"writer is tasks, but tasks cannot write \S+: rows are merged by a key\."
     ):
         bench.run(writer="tasks", format="json", schema="id BIGINT NOT NULL, n BIGINT", key=("id",), order_by="n")
 

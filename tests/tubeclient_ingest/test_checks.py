@@ -31,7 +31,7 @@ JSON = '{"default": "earliest"}'
 
 def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say() -> None:
     for state, words in ((CUT, "its history does not say"), (COPY, "is a copy")):
-        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* starting-offsets.*; or with group"):
+        with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* starting-offsets.*; or to group"):
             check_beginning(state, "/lake/t", "g", ["clicks"])
     # After a cut a topic without rows may have had some.
     after_a_cut = SinkState(replace(RECORD, known_from=9), 12)
@@ -49,7 +49,8 @@ FROM_EAST = SinkState(SinkRecord("g", "run-1", Offsets({A: 280}), masters=EAST),
 def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
     with pytest.raises(
         OtherCluster,
-        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, .* former-masters 10\.0\.0\.1:8715,10",
+        match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, "
+        r".* set former-masters to 10\.0\.0\.1:8715,10",
     ):
         check_cluster(FROM_EAST, "/lake/t", ("10.9.0.1:8715",))
     for masters, former in ((EAST, ()), (("10.9.0.1:8715", EAST[1]), ()), (("10.9.0.1:8715",), (EAST[0],))):
@@ -69,7 +70,7 @@ def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, 
     text = str(caught.value)
     assert text.startswith(f"version 9 of /lake/t (TRUNCATE) {how.value}, so it is unknown which rows of group g")
     assert "RESTORE TABLE /lake/t TO VERSION AS OF 8, and start again" in text
-    assert "starting-offsets target, once: what it lacks is not read again" in text
+    assert "starting-offsets target, once: missing rows are not read again" in text
 
 
 def test_rows_of_topics_that_all_begin_anew_do_not_matter() -> None:
@@ -89,4 +90,4 @@ def test_rows_that_a_predicate_picked_were_meant_to_go(chosen: str | None) -> No
 def test_of_a_table_that_was_written_over_at_its_first_commit_there_is_nothing_to_restore() -> None:
     text = str(unknown_rows(ALL._replace(version=0), "/lake/t", "g"))
     assert "RESTORE" not in text
-    assert "remove the table, and give starting-offsets earliest" in text
+    assert "remove the table, and set starting-offsets to earliest" in text

@@ -160,7 +160,7 @@ def test_rows_that_come_after_a_flush_are_another_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"the folder of the table, .*/gone, is not there for the task"):
+    with pytest.raises(FileNotFoundError, match=r"the task that writes to the table does not find its folder, .*/gone"):
         written(tmp_path / "gone", pa.table({"v": [1]}))
 
 

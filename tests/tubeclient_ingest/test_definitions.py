@@ -41,7 +41,7 @@ def test_a_manager_that_refuses_what_it_answered_before_says_nothing_else(monkey
         assert known.changed()
     with managing({}, shop, answer=log_in, port=port):
         assert not known.changed()
-        with pytest.raises(InlongManagerError, match="is a page of HTML"):
+        with pytest.raises(InlongManagerError, match="is an HTML page"):
             Definitions(settings).changed()
     assert [known.defines(StreamId(name)) for name in ("orders", "views")] == [True, False]
 
@@ -84,7 +84,7 @@ def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert not known.learn(ORDERS, said(None, ["ID"]))
     assert known.learn(ORDERS, said(["id", "n"]))
-    with pytest.raises(ConfigurationError, match="id names its rows, and events have the pkNames id, n"):
+    with pytest.raises(ConfigurationError, match="its key is id, but events have the pkNames id, n"):
         known.settings_of(ORDERS, stored)
     assert not known.learn(ORDERS, said(["id", "n"]))
 
@@ -94,7 +94,7 @@ def test_two_keys_at_once_are_none(other: list[str], expected: str) -> None:
     """As when a table gets its primary key, or is a shard that has none."""
     known = keyed()
     known.learn(ORDERS, said(["id"], other))
-    with pytest.raises(ConfigurationError, match=f"names its rows, and events have {expected}"):
+    with pytest.raises(ConfigurationError, match=f"but events have {expected}"):
         known.settings_of(ORDERS, None)
 
 
@@ -102,16 +102,14 @@ def test_rows_without_a_key_are_not_merged_by_that_of_others() -> None:
     known, stored = keyed(), json.dumps([TYPES, ["id"], None])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert known.learn(ORDERS, [json.dumps([{}, []])])
-    with pytest.raises(ConfigurationError, match="id names its rows, and events have no pkNames"):
+    with pytest.raises(ConfigurationError, match="its key is id, but events have no pkNames"):
         known.settings_of(ORDERS, stored)
 
 
 def test_a_table_without_a_key_waits_for_one() -> None:
     known = keyed()
     for stored in (json.dumps([TYPES, [], None]), None):
-        with pytest.raises(
-            ConfigurationError, match=r"nobody says what its (key is|columns are): no event of shop.orders"
-        ):
+        with pytest.raises(ConfigurationError, match=r"its (key is|columns are) unknown: no event of shop.orders"):
             known.settings_of(ORDERS, stored)
         assert known.waiting == {ORDERS}
 
@@ -155,7 +153,7 @@ def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
         return
     with pytest.raises(ConfigurationError) as caught:
         known.settings_of(ORDERS, stored)
-    assert f"events have {events} in n, which is {kind} in the table" in str(caught.value)
+    assert f"events have {events} in n, which is {kind} in the table and would change" in str(caught.value)
     assert not known.learn(ORDERS, [json.dumps([{"n": events}, ["id"]])])
     known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None]))
 
@@ -164,7 +162,7 @@ def test_events_of_types_that_no_type_has_as_they_are_make_no_table() -> None:
     known = keyed()
     for kind in ("DATE", "STRING"):
         known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": kind}, ["id"]])])
-    with pytest.raises(ConfigurationError, match="events have DATE or STRING in n, which no type has as they are"):
+    with pytest.raises(ConfigurationError, match="events have DATE or STRING in n, which no type can store unchanged"):
         known.settings_of(ORDERS, None)
     with pytest.raises(ConfigurationError, match="events have DATE or STRING in n"):
         known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": "string"}, ["id"], []]))

@@ -26,30 +26,30 @@ NEEDED = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": (
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"format": "xml"}, "format is 'xml'; there are raw, json, csv, kv"),
+        ({"format": "xml"}, "format is 'xml'; use one of raw, json, csv, kv"),
         ({"format": "json"}, "format json needs a schema"),
-        ({"schema": "id INT"}, "schema is given, and the format is raw"),
-        ({"format_options": {"quote": ""}}, "format-options is given, and the format is raw"),
+        ({"schema": "id INT"}, "schema is given, but the format is raw"),
+        ({"format_options": {"quote": ""}}, "format-options is given, but the format is raw"),
         ({"format": "csv", "schema": "id INT", "schema_from_inlong": "f"}, "remove one"),
         ({"format": "json", "schema": "id INT", "separator": "|"}, "separator is for csv and kv"),
         ({"format": "kv", "schema": "id INT", "separator": "||"}, "separator is '||'; it must be one character"),
         ({"format": "csv", "schema": "id INT", "separator": ""}, "cannot have the separator ''"),
         ({"format": "csv", "schema": "id INT", "escape": ","}, "separator and escape must be different"),
         ({"format": "kv", "schema": "id INT", "separator": "="}, "kvSeparator must be different"),
-        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; there are UTF-8, .*GBK"),
+        ({"format": "csv", "schema": "id INT", "encoding": "utf-88"}, "encoding is 'utf-88'; use one of UTF-8, .*GBK"),
         ({"format": "csv", "schema": "id INT", "time_zone": "Mars/North"}, "'Mars/North' is not a time zone"),
         ({"format": "csv", "schema": "id INT", "format_options": {"qoute": ""}}, "qoute .* did you mean quote"),
         (
             {"format": "json", "schema": "i INT", "format_options": {"mode": "DROPMALFORMED"}},
-            "mode is no format option",
+            "mode is not a format option",
         ),
         (
             {"format": "csv", "schema": "i INT", "escape": "!", "format_options": {"quote": "'"}},
-            "quote is no format option of csv without quotes",
+            "quote is not a format option of csv without quotes",
         ),
-        ({"rescue": "fields"}, "rescue is fields, and the format is raw; only json and kv have .*: leave it out"),
-        ({"format": "csv", "schema": "id INT", "rescue": "values"}, "rescue is values, and the format is csv"),
-        ({"format": "canal-json", "schema": "id INT", "rescue": "fields"}, "and the format is canal-json"),
+        ({"rescue": "fields"}, "rescue is fields, but the format is raw; only json and kv have .*: leave it out"),
+        ({"format": "csv", "schema": "id INT", "rescue": "values"}, "rescue is values, but the format is csv"),
+        ({"format": "canal-json", "schema": "id INT", "rescue": "fields"}, "but the format is canal-json"),
         ({"format": "json", "schema": "id INT", "rescue": "all"}, "rescue is 'all'; write none, fields or values"),
         (
             {"format": "json", "schema": "/nowhere/clicks.ddl"},
@@ -108,7 +108,7 @@ def test_the_schema_is_parsed_once_spark_is_up(delta_spark: SparkSession, tmp_pa
     [
         ("id DECIMAL(50)", "the schema cannot be parsed: .*50"),
         ("id INT NUT NULL", "the schema cannot be parsed: .*Syntax error"),
-        ("DECIMAL(10, 2)", "names no column"),
+        ("DECIMAL(10, 2)", "has no columns"),
         ("tubemq INT", "the schema has a column tubemq"),
         ("a INT, A INT", "the schema has a more than once"),
         ("a ARRAY<INT>", "column a is array<int>, a type that csv does not have"),
@@ -142,7 +142,7 @@ def test_the_sessions_settings_change_no_type(delta_spark: SparkSession) -> None
 
 @pytest.mark.spark
 def test_not_null_within_a_column_is_refused(delta_spark: SparkSession) -> None:
-    with pytest.raises(ConfigurationError, match="NOT NULL within column a"):
+    with pytest.raises(ConfigurationError, match="NOT NULL inside column a"):
         FormatSettings(format="json", schema="a STRUCT<b: INT NOT NULL>").record_format()
 
 
@@ -156,13 +156,13 @@ def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSessi
     assert spec is not None
     assert (spec.kind, spec.separator, spec.encoding, spec.options) == ("csv", "|", "GBK", {"quote": ""})
     other = FormatSettings(schema_from_inlong=str(file), separator=";", encoding="UTF-8", escape="!")
-    with pytest.raises(ConfigurationError, match="quote is no format option"):
+    with pytest.raises(ConfigurationError, match="quote is not a format option"):
         FormatSettings(schema_from_inlong=str(file), escape="!", format_options={"quote": "'"})
     spec = other.record_format().spec
     assert spec is not None
     assert (spec.separator, spec.options) == (";", {})
     file.write_text(json.dumps({"dataType": "csv", "fieldList": fields}))
-    with pytest.raises(ConfigurationError, match="has no dataSeparator; say separator"):
+    with pytest.raises(ConfigurationError, match="has no dataSeparator; set separator"):
         FormatSettings(schema_from_inlong=str(file))
 
 

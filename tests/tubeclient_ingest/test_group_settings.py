@@ -28,7 +28,7 @@ def job(folder: Path, *streams: str) -> IngestSettings:
 
 
 def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"^descFilePath is .*, and there is no such file"):
+    with pytest.raises(ConfigurationError, match=r"^descFilePath is .*, but there is no such file"):
         job(tmp_path)
     (tmp_path / "Click.desc").write_bytes(descriptor(SHOP, OLD))
     settings, click = job(tmp_path), StreamId("Click")
@@ -36,7 +36,7 @@ def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> No
     assert of_click.format_options == {"descFilePath": f"{tmp_path}/Click.desc", "messageName": "shop.Click"}
     assert of_stream(settings, COUNTS).format_options == {}
     assert (defines(settings, click), defines(settings, StreamId("Order"))) == (True, False)
-    with pytest.raises(ConfigurationError, match=r"streams names Order, and there is no .*Order.desc"):
+    with pytest.raises(ConfigurationError, match=r"streams names Order, but there is no .*Order.desc"):
         job(tmp_path, "Click", "Order")
 
 
@@ -54,13 +54,13 @@ def test_fields_are_rescued_of_the_streams_that_have_some(tmp_path: Path) -> Non
     for settings in (by_files, by_manager):
         assert [of_stream(settings, one).rescue for one in (COUNTS, REST)] == ["none", "none"]
     for more, said in (
-        ({"format": "csv"}, "rescue is fields, and the format is csv"),
+        ({"format": "csv"}, "rescue is fields, but the format is csv"),
         ({"rescue": "all"}, "rescue is 'all'; write"),
     ):
         with pytest.raises(ConfigurationError, match=said):
             load_settings(None, {**NEEDED, "rescue": "fields", "inlong_manager": "http://127.0.0.1:8083", **more})
     of_tables = {"inlong_group": None, "table_by": "database.table", "topics": ["a"], "format": "canal-json"}
-    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is canal-json"):
+    with pytest.raises(ConfigurationError, match="rescue is fields, but the format is canal-json"):
         load_settings(None, {**NEEDED, "rescue": "fields", **of_tables})
-    with pytest.raises(ConfigurationError, match="rescue is fields, and the format is raw"):
+    with pytest.raises(ConfigurationError, match="rescue is fields, but the format is raw"):
         load_settings(None, {**NEEDED, "rescue": "fields", "inlong_group": None, "table_by": "topic", "topics": ["a"]})

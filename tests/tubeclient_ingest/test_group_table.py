@@ -115,7 +115,7 @@ def test_a_round_of_another_run_between_two_rounds_is_told(rounds: int) -> None:
         table.write(None, at(28 * number))
     bench.by_another_run()
     # Without a commit of its own a run begins once more.
-    text = "wrote commit 3 of run r2 to target and this one was at commit 2 of run r.$" if rounds else "^$"
+    text = "wrote commit 3 of run r2 to target while this one was at commit 2 of run r.$" if rounds else "^$"
     with pytest.raises(OvertakenRun if rounds else TableChanged, match=text.removesuffix(".$")):
         table.check()
 

@@ -146,7 +146,7 @@ def test_many_tables(tmp_path: Path, delta_spark: SparkSession, found: Described
         for first in (0, 30):
             for number in range(first, first + 30):
                 kind = "abc"[number % 3]
-                text = json.dumps({"id": number if number % EVERY else "no number"})
+                text = json.dumps({"id": number if number % EVERY else "not a number"})
                 body = encode_payload(text.encode(), encode_attributes({"kind": kind}, "", ""))
                 tube.load("mixed", [NewMessage(0, *body)])
             Ingest(delta_spark, settings=settings).run(lambda _: None)

@@ -139,7 +139,7 @@ def test_a_commit_whose_answer_is_lost_is_there_once(gate: Gate, how: Answer, re
         return how
 
     gate.answer = answer
-    with pytest.raises(LogError, match="Look whether the catalog lake"):
+    with pytest.raises(LogError, match="Check that the catalog lake"):
         one.write((1, "a"), end=28)
     assert lost
     again = writing(request).open()
@@ -156,11 +156,11 @@ def test_a_catalog_that_takes_requests_and_says_nothing(
     monkeypatch.setattr(iceberg_catalog, "_TIMEOUTS", (5.0, 2.0))
     iceberg_catalog.open_catalog.cache_clear()
     gate.answer = lambda method, path: Answer.SILENT
-    refused_of(table.where, r"read timeout=2\.0.*Look whether the catalog lake")
+    refused_of(table.where, r"read timeout=2\.0.*Check that the catalog lake")
     gate.answer = lambda method, path: Answer.GIVEN
     assert table.detail()
     gate.answer = lambda method, path: Answer.SILENT
-    refused_of(table.where, r"read timeout=2\.0.*Look whether the catalog lake")
+    refused_of(table.where, r"read timeout=2\.0.*Check that the catalog lake")
 
 
 def rest_at(uri: str) -> dict[str, str]:
@@ -190,7 +190,7 @@ def refused_of(name: str, match: str, kind: type[Exception] = LogError) -> str:
 def test_who_is_not_let_in_reads_no_secret(gate: Gate, pyiceberg_home: Path, secret: dict[str, str]) -> None:
     describe(pyiceberg_home, closed={**rest_at(gate.uri), **secret})
     text = refused_of("closed.shop.orders", "NotAuthorizedException|invalid_client")
-    assert "Look whether the catalog closed and its storage answer" in text
+    assert "Check that the catalog closed and its storage answer" in text
 
 
 def test_a_token_with_the_end_of_its_line(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def test_a_catalog_that_is_not_there(pyiceberg_home: Path) -> None:
 
 def test_an_unknown_catalog(pyiceberg_home: Path) -> None:
     describe(pyiceberg_home, known={"type": "rest", "uri": "http://127.0.0.1:1", "token": SECRET})
-    refused_of("lake.shop.orders", "what lake is pyiceberg does not know", ConfigurationError)
+    refused_of("lake.shop.orders", "pyiceberg does not know lake", ConfigurationError)
 
 
 @pytest.mark.parametrize("any_catalog", ["rest in S3", "glue in S3"], indirect=True)
@@ -223,7 +223,7 @@ def test_a_wrong_key_of_the_storage(
     text = str(caught.value)
     assert SECRET not in text
     assert "INVALID_ACCESS_KEY_ID" in text or "security token" in text
-    assert "Look whether the catalog lake and its storage answer" in text
+    assert "Check that the catalog lake and its storage answer" in text
     describe(pyiceberg_home, lake=any_catalog.properties)
     assert writing(request, any_catalog).open().rows() == []
 

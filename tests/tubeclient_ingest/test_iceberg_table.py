@@ -186,7 +186,7 @@ def test_a_commit_does_not_go_on_top_of_main_that_was_set_back_since_the_look(la
     handle = one.handle
     handle.manage_snapshots().rollback_to_snapshot(handle.snapshots()[0].snapshot_id).commit()
     one.table.detail()
-    with pytest.raises(UnknownRows, match="was put back or made anew while this run wrote commit 4"):
+    with pytest.raises(UnknownRows, match="was restored or recreated while this run wrote commit 4"):
         one.write((3, "y"), end=112)
     assert one.rows() == [(0, "x")]
     assert dict(Writing(lake).open().state.ends) == {KEY: 28}
@@ -495,7 +495,7 @@ def test_a_secret_of_the_catalog_is_in_no_error(kind: str, uri: str, monkeypatch
     with pytest.raises(LogError) as caught:
         table.detail()
     assert "s3cr3t" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="what nothing is pyiceberg does not"):
+    with pytest.raises(ConfigurationError, match="pyiceberg does not know nothing"):
         IcebergTable(None, "nothing.shop.orders", None, {}).detail()
 
 

@@ -44,18 +44,18 @@ def test_new_fields_and_what_means_the_same(old: str, new: str, added: dict[str,
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (definition(ID), "the field name is removed"),
-        (definition(ID, ("label", "string")), "the field name is removed"),
+        (definition(ID), "the field name was removed"),
+        (definition(ID, ("label", "string")), "the field name was removed"),
         (definition(("id", "long"), NAME), "the field id was INT and is BIGINT"),
-        (definition(NAME, ID), "the fields are at other places: name, id"),
-        (definition(AT, ID, NAME), "the fields are at other places: at, id, name"),
+        (definition(NAME, ID), "the order of fields changed: name, id"),
+        (definition(AT, ID, NAME), "the order of fields changed: at, id, name"),
         (definition(ID, NAME, dataSeparator="44"), "dataSeparator was '|' and is ','"),
         (definition(ID, NAME, dataEscapeChar="\\"), r"dataEscapeChar was None and is '\\'"),
         (definition(ID, NAME, dataEncoding="GBK"), "dataEncoding was 'UTF-8' and is 'GBK'"),
         (definition(ID, NAME, dataType="KV"), "dataType was csv and is kv"),
         (
             definition(ID, NAME, dataType="JCE"),
-            "the new definition has dataType 'JCE'; say format json, csv or kv if records have it",
+            "the new definition has dataType 'JCE'; set format json, csv or kv if records have it",
         ),
         (definition(), "the new definition has no fields in fieldList"),
         (definition(ID, NAME, dataType="RAW"), "dataType was csv and is raw"),
@@ -80,7 +80,7 @@ def test_several_differences_are_one_line() -> None:
     found = change(definition(ID, NAME), definition(("id", "long"), AT, dataEncoding="GBK"))
     assert found.added == {"at": "TIMESTAMP"}
     assert found.other == (
-        "dataEncoding was 'UTF-8' and is 'GBK'; the field name is removed; the field id was INT and is BIGINT"
+        "dataEncoding was 'UTF-8' and is 'GBK'; the field name was removed; the field id was INT and is BIGINT"
     )
 
 

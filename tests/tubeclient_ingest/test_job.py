@@ -164,7 +164,7 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     # The user knows that nothing was put back. A group that never wrote there begins.
     version = DeltaTable(bench.settings.target).version()
     for other in (str(bench.folder / "mistyped"), None):
-        with pytest.raises(ConfigurationError, match=r"is group, but neither the offsets table nor the brokers know a"):
+        with pytest.raises(ConfigurationError, match=r"is group, but neither the offsets table nor the brokers have a"):
             bench.job(starting_offsets="group", offsets_table=other).reset_offsets(["clicks"])
     assert DeltaTable(bench.settings.target).version() == version
     bench.job(starting_offsets="group").reset_offsets(["clicks"])
@@ -226,7 +226,7 @@ def test_rows_that_somebody_deleted_stay_out(bench: Bench) -> None:
     assert bench.rows() == 20
     assert bench.repeated_or_missing() == {3: 0}
     bench.spark.sql(f"DELETE FROM {name}").collect()
-    with pytest.raises(UnknownRows, match=r"\(DELETE\) removed rows .* starting-offsets target: what it lacks"):
+    with pytest.raises(UnknownRows, match=r"\(DELETE\) removed rows .* starting-offsets target: missing rows"):
         bench.run()
     bench.send(20)
     assert bench.rows(starting_offsets="target") == 20
@@ -256,7 +256,7 @@ def test_a_first_run_begins_at_a_time(bench: Bench) -> None:
     [
         ("nocatalog.default.clicks", "nocatalog"),
         ("noschema.clicks", "The schema `spark_catalog`.`noschema` cannot be found"),
-        ("default.of_parquet", "format parquet, and the job writes Delta's|is not a Delta table|Delta"),
+        ("default.of_parquet", "format parquet, but the job writes Delta|is not a Delta table|Delta"),
     ],
 )
 def test_a_target_that_cannot_be_written_is_one_line(bench: Bench, target: str, reason: str) -> None:

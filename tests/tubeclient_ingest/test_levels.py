@@ -117,7 +117,7 @@ def test_a_round_past_the_rows_of_a_table_is_an_error() -> None:
     """Nobody would read again what comes between. Where brokers no longer have that, the run begins after it."""
     group = GroupEnds()
     group.begin_at(at(a=5), at(a=5))
-    with pytest.raises(RuntimeError, match="rows of tables end at"):
+    with pytest.raises(RuntimeError, match="rows end at"):
         group.end_of_round(at(a=6), at(a=20))
     group.begin_at(at(a=6), at(a=5))
     assert group.end_of_round(at(a=6), at(a=20)) == at(a=20)

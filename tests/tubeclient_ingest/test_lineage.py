@@ -237,7 +237,7 @@ def test_a_server_that_is_down_is_told_once(
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", f'{{"type": "http", "url": "{url}", "retry": {{"total": 0}}}}')
     report(lambda _: None)
     [warning] = [one.getMessage() for one in caplog.records if one.name == lineage.__name__]
-    assert warning.startswith("OpenLineage does not take what it is told of the run, which goes on without: ")
+    assert warning.startswith("OpenLineage does not accept the run's events; the run continues without it: ")
     assert "canary" not in caplog.text
 
 
@@ -258,7 +258,7 @@ def test_the_clients_own_configuration_counts(server: LineageServer, tmp_path: P
 def test_a_wrong_configuration_is_one_clear_error(monkeypatch: pytest.MonkeyPatch, transport: str, said: str) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT", transport)
     with pytest.raises(
-        ConfigurationError, match=f"OpenLineage's client cannot be made: .*{said}.*Correct openlineage.yml"
+        ConfigurationError, match=f"OpenLineage's client cannot be created: .*{said}.*Correct openlineage.yml"
     ):
         open_client()
 
@@ -277,7 +277,7 @@ def test_without_the_package_the_command_names_the_extra_before_spark_starts(mon
     words = ["ingest", "--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "t", "--target", "/t"]
     result = CliRunner().invoke(app, [*words, "--lineage", "shop"])
     assert result.exit_code == 2, result.output
-    assert "pip install 'pyspark-tubeclient[lineage]' brings it" in result.output
+    assert "install it with pip install 'pyspark-tubeclient[lineage]'" in result.output
     assert "Spark" not in result.stdout
 
 

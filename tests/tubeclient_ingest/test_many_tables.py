@@ -224,7 +224,7 @@ def test_a_table_whose_key_changes_or_goes_stays_behind(lake: Lake, key: list[st
     database.keys["shop.orders"] = key
     lake.tube.load("cdc", database.change(30))
     for _ in range(2):
-        with pytest.raises(StreamsLeftBehind, match=f"id names its rows, and events have {expected}"):
+        with pytest.raises(StreamsLeftBehind, match=f"its key is id, but events have {expected}"):
             lake.run(**given)
         assert {row["id"]: row for row in lake.rows("shop.orders", ["id", "name", "n"])} == before
     assert {row["id"]: row for row in lake.rows("crm.orders", ["id", "name", "n"])} == database.states["crm.orders"]
@@ -268,7 +268,7 @@ def test_what_the_error_of_a_changed_key_advises_keeps_all_rows(lake: Lake) -> N
     before = dict(database.states[table])
     database.keys[table] = ["id", "n"]
     lake.tube.load("cdc", [NewMessage(0, one.payload) for one in database.change(10)])
-    with pytest.raises(StreamsLeftBehind, match="Write those before the change with --until, once"):
+    with pytest.raises(StreamsLeftBehind, match="Write the rows before the change with --until, once"):
         lake.run(**given)
     lake.run(**given, until=json.dumps({"1:cdc:0": 20 * 28, "1:cdc:10000": 0}))
     assert {row["id"]: row for row in lake.rows(table, ["id", "name", "n"])} == before
@@ -305,7 +305,7 @@ def test_without_evolve_a_table_keeps_its_columns(lake: Lake, caplog: pytest.Log
     names = DeltaTable(f"{lake.folder}/shop/orders").schema().to_arrow().names
     assert list(names)[:3] == ["id", "name", "n"]
     assert "more" not in list(names)
-    assert "events of shop.orders have columns that its table lacks: more; evolve adds them" in caplog.text
+    assert "events of shop.orders have columns that its table lacks: more; evolve to add them" in caplog.text
     assert len(lake.rows("shop.orders", ["id"])) == database.sent["shop.orders"]
 
 

@@ -239,9 +239,11 @@ def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_en
     for name in ("_counts", "_rest", "orders", "views"):
         shop.spark.sql(f"ALTER TABLE delta.`{shop.lake}/{name}` SET TBLPROPERTIES ('mine' = 'yes')").collect()
         cut_history(shop.lake / name, to_others=False)
-    with pytest.raises(UnknownRows, match=r"_counts.* may have rows .* Give .* target, once: .* or with group"):
+    with pytest.raises(UnknownRows, match=r"_counts.* may have rows .* Set .* target, once: .* or to group"):
         shop.run()
-    with pytest.raises(UnknownRows, match=r"_rest.* does not say where they end: .* With target they would come again"):
+    with pytest.raises(
+        UnknownRows, match=r"_rest.* does not say where they end: .* With target they would be written again"
+    ):
         shop.run(starting_offsets="target")
     shop.job(starting_offsets="group").reset_offsets(["shop"])
     shop.send("orders", "clicks")

@@ -62,7 +62,8 @@ def test_the_table_has_what_restore_did_not_undo() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [(2, "commits to the target have version 2, of a newer release"), (None, "have no version")]
+    ("version", "message"),
+    [(2, "commits to the target have version 2, written by a newer release"), (None, "have no version")],
 )
 def test_a_record_of_another_version_is_refused_by_name(version: int | None, message: str) -> None:
     document = json.loads(RECORD.to_json())

@@ -126,7 +126,7 @@ def test_rows_do_not_come_again_into_a_table_without_a_history(shop: Shop, tmp_p
         shop.run(**typed)
     for name in ("_counts", "_rest"):
         cut_history(shop.lake / name)
-    error = r"_rest.* does not say where they end: .* With target they would come again"
+    error = r"_rest.* does not say where they end: .* With target they would be written again"
     with pytest.raises(UnknownRows, match=error):
         shop.run(**typed, starting_offsets="target")
     shop.job(**typed, starting_offsets="group").reset_offsets(["shop"])
@@ -240,7 +240,7 @@ def test_what_a_reset_says_is_known_when_the_counts_table_forgets(shop: Shop, le
     cut_history(shop.lake / "_counts")
     if left_out:
         with pytest.raises(
-            UnknownRows, match=r"orders.* does not say .*[:.] [wW]ith target they would come again. Reset"
+            UnknownRows, match=r"orders.* does not say .*[:.] [wW]ith target they would be written again. Reset"
         ):
             shop.run(starting_offsets="target")
         shop.job(starting_offsets="group").reset_offsets(["shop"])
@@ -289,7 +289,9 @@ def test_what_a_user_says_of_one_stream_is_not_said_of_another(shop: Shop, order
     cut_history(shop.lake / "clicks")
     shop.send("orders", "clicks", "views", count=4)
     if orders_is == "ahead of a loss":
-        with pytest.raises(StreamsLeftBehind, match=r"^1 stream stayed behind.* clicks: .*once, with --stream clicks"):
+        with pytest.raises(
+            StreamsLeftBehind, match=r"^1 stream could not be written.* clicks: .*once, with --stream clicks"
+        ):
             shop.run()
     else:
         for chosen in (None, "target"):
@@ -297,7 +299,7 @@ def test_what_a_user_says_of_one_stream_is_not_said_of_another(shop: Shop, order
                 shop.run(starting_offsets=chosen)
     shop.run(starting_offsets="target", streams=("clicks",))
     if orders_is != "ahead of a loss":
-        with pytest.raises(StreamsLeftBehind, match=r"^1 stream stayed behind.* orders: "):
+        with pytest.raises(StreamsLeftBehind, match=r"^1 stream could not be written.* orders: "):
             shop.run()
         version = 3 if orders_is == "put back over a reset" else 2
         shop.spark.sql(f"RESTORE TABLE delta.`{shop.lake}/orders` TO VERSION AS OF {version}").collect()

@@ -88,7 +88,7 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
     lake.run(6, 6)
     lake.restore(1)
     lake.bad_by = ()
-    with pytest.raises(ConfigurationError, match=r"RESTORE took commits .* Let the job write a round first"):
+    with pytest.raises(ConfigurationError, match=r"RESTORE removed commits .* Let the job write a round first"):
         retry(lake.start().writer, None)
     lake.bad_by = (3,)
     lake.run(6)

@@ -134,5 +134,5 @@ def test_each_table_of_many_has_its_own_list(bench: Bench, tmp_path: Path) -> No
 
 
 def test_columns_that_events_say_are_not_selected(bench: Bench) -> None:
-    with pytest.raises(ConfigurationError, match="events say the columns of tables"):
+    with pytest.raises(ConfigurationError, match="the tables' columns come from events"):
         bench.job(format="canal-json", table_by="database.table", target=str(bench.folder / "{table}"), select="*")

@@ -63,7 +63,7 @@ def test_the_environment_names_the_masters_if_nothing_else_does(
     path = write(tmp_path, '[ingest]\nmaster-servers = "10.0.0.1:8715"')
     assert load_settings(path, others, of_environment()).master_servers == "10.0.0.1:8715"
     # A job in a program has what the program says.
-    with pytest.raises(ConfigurationError, match=r"not given: master-servers$"):
+    with pytest.raises(ConfigurationError, match=r"missing: master-servers$"):
         load_settings(None, others)
 
 
@@ -103,22 +103,22 @@ def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, mon
         ('[ingest]\ntopics = "a"', "must be a list of names"),
         ("[ingest]\ntarget = 1", "target in .* must be a text"),
         ("[ingest]\nsource-count = true", "source-count in .* must be a whole number"),
-        ("[ingest]\nmax-bad-records = 1", "max-bad-records is for a job with bad-records"),
+        ("[ingest]\nmax-bad-records = 1", "max-bad-records needs bad-records"),
         ("[storage-options]\nkey = 1234567", 'key in .* must be a text, or {env = "NAME"}'),
         ('[ingest]\ntrigger = "soon"', "trigger is 'soon'; .* or write available-now"),
         ('[source]\nmasterWebPorts = "1"', "did you mean masterWebPort"),
-        ('[source]\nstartingoffsets = "latest"', "option startingoffsets has a setting of its own, starting-offsets"),
+        ('[source]\nstartingoffsets = "latest"', "option startingoffsets has its own setting, starting-offsets"),
         (
             '[ingest]\nbad-records = "/b"\n[source]\ncolumns = "value, topic"',
             "columns lacks partitionKey, messageId. The",
         ),
-        ('[source]\nassign = "[]"', "option assign has a setting of its own, topics"),
-        ('[source]\nreadPositions = "true"', "readPositions belongs to batch reads; read positions with spark.read"),
+        ('[source]\nassign = "[]"', "option assign has its own setting, topics"),
+        ('[source]\nreadPositions = "true"', "readPositions is for batch reads only; read positions with spark.read"),
         # What goes before startingOffsets would begin anywhere but where the target's rows end.
-        ('[source]\nstartingTimestamp = "1"', "option startingTimestamp has a setting of its own, starting-offsets"),
+        ('[source]\nstartingTimestamp = "1"', "option startingTimestamp has its own setting, starting-offsets"),
         (
             '[ingest]\nstarting-offsets = "erliest"',
-            "starting-offsets is 'erliest'; write earliest, .* a time as 2026-11",
+            "starting-offsets is 'erliest'; write earliest, .* a time such as 2026-11",
         ),
         ('[ingest]\nstarting-offsets = "1969-01-01"', "starting-offsets is '1969-01-01', which is before 1970"),
     ],
@@ -151,7 +151,7 @@ def test_arguments_are_what_a_file_has() -> None:
 
 
 def test_what_is_needed_and_not_given_is_listed() -> None:
-    with pytest.raises(ConfigurationError, match=r"not given: topics, target$"):
+    with pytest.raises(ConfigurationError, match=r"missing: topics, target$"):
         load_settings(None, {"master_servers": "m", "consumer_group": "g"})
 
 
@@ -174,7 +174,7 @@ def test_blanks_around_a_place_do_not_make_another_place() -> None:
 def test_offsets_are_reset_to_a_place() -> None:
     job = load_settings(None, {**NEEDED, "starting_offsets": "target"})
     job.check_topics([])
-    with pytest.raises(ConfigurationError, match="is target, which is no place in a topic to reset offsets to"):
+    with pytest.raises(ConfigurationError, match="is target, but offsets cannot be reset to that"):
         job.check_topics(job.topics)
     replace(job, starting_offsets="group").check_topics(job.topics)
 
@@ -207,8 +207,8 @@ def test_the_time_zone_is_that_of_messages_too_unless_the_source_has_its_own() -
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"max_bad_records": 5}, "max-bad-records is for a job with bad-records"),
-        ({"bad_records_without_value": True}, "bad-records-without-value is for a job with bad-records; name a table"),
+        ({"max_bad_records": 5}, "max-bad-records needs bad-records"),
+        ({"bad_records_without_value": True}, "bad-records-without-value needs bad-records; name a table"),
         ({"bad_records": " "}, "bad-records is blank"),
         ({"target": "visits"}, "target is 'visits'; for a table of a catalog write default.visits"),
         ({"bad_records": "/o/x", "offsets_table": "/o"}, "bad-records and offsets-table are the same"),
@@ -229,12 +229,12 @@ def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], messag
         ({"warehouse": "/lake"}, "warehouse is for table-format iceberg"),
         (
             {"warehouse": "lake", "table_format": "iceberg"},
-            "warehouse is 'lake', and has to be a folder's absolute path",
+            "warehouse is 'lake', but must be the absolute path of a folder",
         ),
-        ({"warehouse": " ", "table_format": "iceberg"}, "warehouse is ' ', and has to be a folder's absolute path"),
+        ({"warehouse": " ", "table_format": "iceberg"}, "warehouse is ' ', but must be the absolute path of a folder"),
         (
             {"warehouse": "/a#b", "table_format": "iceberg"},
-            "warehouse is '/a#b', and has to be a folder's absolute path",
+            "warehouse is '/a#b', but must be the absolute path of a folder",
         ),
         ({"target": "a.b", "table_format": "iceberg"}, r"name it as CATALOG\.NAMESPACE\.TABLE"),
         (
@@ -282,13 +282,16 @@ def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"until": "soon"}, "until is 'soon'; write a time as 2026-11-21T10:31Z, or JSON"),
+        ({"until": "soon"}, "until is 'soon'; write a time such as 2026-11-21T10:31Z, or JSON"),
         ({"until": '{"1:a:0": "latest"}'}, "or JSON from partition keys to offsets"),
         ({"until": '{"1:a:0": -1}'}, "or JSON from partition keys to offsets"),
         ({"until": "{}"}, "or JSON from partition keys to offsets"),
         ({"until": '{"1:a:0": 27}'}, "27"),
         ({"until": "2124-01-02T03:04Z"}, "until is a time that has not passed yet"),
-        ({"until": "2024-01-02T03:04Z", "trigger": "10s"}, "until is for a job that ends, and trigger 10s goes on"),
+        (
+            {"until": "2024-01-02T03:04Z", "trigger": "10s"},
+            "until is for a job that ends, but with trigger 10s the job keeps running",
+        ),
         ({"until": "2024-01-02T03:04Z", "starting_offsets": "latest"}, "starting-offsets is latest"),
         (
             {"until": "2024-01-02T03:04Z", "starting_offsets": "2024-01-02T03:05Z"},
@@ -311,5 +314,5 @@ def test_pythons_help_and_completion_name_each_setting() -> None:
 
 def test_a_job_without_a_session_is_told_at_once() -> None:
     nothing: Any = None
-    with pytest.raises(ConfigurationError, match="spark is None; give a SparkSession"):
+    with pytest.raises(ConfigurationError, match="spark is None; pass a SparkSession"):
         Ingest(nothing, **dict[str, Any](NEEDED))

@@ -170,7 +170,9 @@ def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table
     table.write(2, 0, "q2")
     # As when the transaction is older than the duration.
     table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
-    with pytest.raises(UnknownRows, match=rf"version 4 of \S+ \(WRITE\) was written beside another run .*{forgets}"):
+    with pytest.raises(
+        UnknownRows, match=rf"version 4 of \S+ \(WRITE\) was written at the same time as another run .*{forgets}"
+    ):
         late.append(table.rows(2), record(1), before)
     assert table.values() == [1, 2, 2]
     state = table.sink().read_state()

@@ -275,8 +275,8 @@ def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
     [
         (Bench.by_another_run, OvertakenRun, "wrote commit 3 of run r2"),
         (lambda bench: bench.twice(84), OvertakenRun, "wrote commit 4 of run r3"),
-        (lambda bench: bench.log.restore(0), UnknownRows, "was put back or made anew while .* commit 2 of group g"),
-        (lambda bench: bench.log.versions.clear(), UnknownRows, "was put back or made anew"),
+        (lambda bench: bench.log.restore(0), UnknownRows, "was restored or recreated while .* commit 2 of group g"),
+        (lambda bench: bench.log.versions.clear(), UnknownRows, "was restored or recreated"),
     ],
 )
 def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
@@ -312,7 +312,7 @@ def test_what_others_did_between_a_look_and_a_commit_is_in_the_state_after_it() 
     assert after.taken_out == TakenOut(1, "RESTORE", everything=True)
     late = bench.sink()
     bench.forgotten()
-    with pytest.raises(UnknownRows, match="was written beside another run of the group"):
+    with pytest.raises(UnknownRows, match="was written at the same time as another run of the group"):
         late.append(None, record(84), after)
 
 

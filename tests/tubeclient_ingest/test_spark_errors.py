@@ -68,7 +68,7 @@ def test_who_may_not_make_a_table_is_told_where_to_look() -> None:
         "org.apache.spark.sql.delta.DeltaIOException: [DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t\n\tat a"
     )
     found = error_text(failure(f"An error occurred while calling o1.sql.\n: {java}"))
-    assert found.startswith("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t. Look whether the folder above")
+    assert found.startswith("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t. Check that its parent folder")
 
 
 def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:

@@ -70,7 +70,7 @@ def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
 ) -> None:
     """The session's own handler of SIGINT interrupts, from when it is made until the command has put its own back."""
     done = run(tube, monkeypatch, tmp_path, start)
-    assert (done.exit_code, done.stdout) == (0, f"{STARTING}stopped: before Spark was up; nothing was read\n"), done
+    assert (done.exit_code, done.stdout) == (0, f"{STARTING}stopped before Spark was up; nothing was read\n"), done
     assert done.stderr == ""
 
 
@@ -113,7 +113,7 @@ def test_a_spark_that_does_not_start_writes_to_the_file_alone(tube: EmbeddedTube
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
     assert (done.returncode, done.stdout) == (3, STARTING), done
     where, last = done.stderr.splitlines()
-    assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] there is no Java.")
+    assert last.startswith("tubeclient ingest: [JAVA_NOT_USABLE] Java was not found.")
     log = Path(where.removeprefix("Spark's output is in "))
     assert log.parent == tmp_path
     assert log.read_text() == "noise on output\nJAVA_HOME is not set\n"

@@ -50,7 +50,7 @@ def test_an_id_is_one_folder_that_spark_sees(text: str) -> None:
 @pytest.mark.parametrize("own", [COUNTS, REST])
 def test_the_jobs_own_tables_are_in_the_place_of_a_stream_that_nobody_can_send(own: StreamId) -> None:
     assert target_of(group(), own) == f"/lake/{own}"
-    with pytest.raises(ConfigurationError, match=r"streams names _.*, which is no stream"):
+    with pytest.raises(ConfigurationError, match=r"streams names _.*, which is not a stream"):
         group(streams=(own,))
 
 
@@ -75,7 +75,7 @@ def test_a_stream_whose_place_is_another_tables_has_none() -> None:
     assert not is_defined("bad", bad_records="/lake/bad/records")
     assert not is_defined("bad", bad_records="main.bad", target="main.{stream}")
     assert not is_defined("offsets", offsets_table="/lake/offsets")
-    with pytest.raises(ConfigurationError, match="streams names bad, and /lake/bad would be another table of the job"):
+    with pytest.raises(ConfigurationError, match="streams names bad, but /lake/bad would be another table of the job"):
         group(streams=("bad",), bad_records="/lake/bad")
 
 
@@ -86,5 +86,5 @@ def test_catalogs_do_not_tell_case() -> None:
     assert is_defined("orders-2", **catalog)
     assert not is_defined("Orders", **catalog)
     assert not is_defined("orders.new", **catalog)
-    with pytest.raises(ConfigurationError, match=r"streams names Orders, and main.Orders would be another table"):
+    with pytest.raises(ConfigurationError, match=r"streams names Orders, but main.Orders would be another table"):
         group(streams=("Orders",), **catalog)

@@ -60,7 +60,7 @@ def test_a_topic_a_tag_and_an_attribute_name_tables() -> None:
         ("topic", "partitionKey, topic, messageTime"),
         ("attribute.k", "partitionKey, attributes, messageTime"),
     ):
-        with pytest.raises(ConfigurationError, match=f"option columns lacks {lacking}, which say the table"):
+        with pytest.raises(ConfigurationError, match=f"option columns lacks {lacking}, which give a row's table"):
             job(table_by, source_options={"columns": "value"})
     with pytest.raises(ConfigurationError, match="option columns lacks attributes, which"):
         job("attribute.k", source_options={"columns": "*"})
@@ -174,7 +174,7 @@ def test_what_events_say_of_keys() -> None:
         ConfigurationError, match="key is pkNames, which needs columns from the events; leave schema out"
     ):
         TableBy.of(job("database.table", format="canal-json", **keyed | {"schema": "id INT"}))
-    with pytest.raises(ConfigurationError, match="key is pkNames, and events of debezium-json name no key"):
+    with pytest.raises(ConfigurationError, match="key is pkNames, but events of debezium-json do not name the key"):
         TableBy.of(job("database.table", format="debezium-json", **keyed))
 
 
@@ -253,29 +253,29 @@ def test_patterns_choose_streams(streams: tuple[str, ...], taken: list[str]) -> 
         ("table.database", {"format": "canal-json"}, "table-by is 'table.database'; write topic"),
         ("$.", {}, r"table-by is '\$\.'; write topic"),
         ("attribute.", {}, "table-by is 'attribute.'; write topic"),
-        ("database.table", {}, "table-by is database.table, and the format is raw; that is for canal-json, debezium"),
-        ("$.a", {"format": "csv"}, r"table-by is \$.a, and the format is csv; that is for raw, json"),
-        ("database.schema.table", {"format": "canal-json"}, "canal-json name no schema; leave it out"),
-        ("topic", {"target": "/lake/t"}, r"target is /lake/t for all streams; write \{topic\} where that belongs"),
-        ("$.a", {"target": "/lake/t"}, r"target is /lake/t for all streams; write \{stream\} where"),
+        ("database.table", {}, "table-by is database.table, but the format is raw; that is for canal-json, debezium"),
+        ("$.a", {"format": "csv"}, r"table-by is \$.a, but the format is csv; that is for raw, json"),
+        ("database.schema.table", {"format": "canal-json"}, "canal-json do not name a schema; leave it out"),
+        ("topic", {"target": "/lake/t"}, r"target is /lake/t for all streams; add \{topic\} where that belongs"),
+        ("$.a", {"target": "/lake/t"}, r"target is /lake/t for all streams; add \{stream\} where"),
         (
             "database.table",
             {"format": "canal-json", "target": "/lake/{table}"},
-            r"write \{database\} where that belongs, or \{stream\} for the whole name",
+            r"add \{database\} where that belongs, or \{stream\} for the whole name",
         ),
         (
             "database.table",
             {"format": "canal-json", "target": "/lake/{database}_{table}"},
-            "in which two streams could have one table; write . or / between its parts",
+            "so two streams could get the same table; write . or / between its parts",
         ),
         (
             "database.table",
             {"format": "canal-json", "target": "main.lake.{stream}"},
-            r"names in catalogs have no dots, which \{stream\} has here; write \{database\} and \{table\}",
+            r"names cannot have dots, which \{stream\} has here; write \{database\} and \{table\}",
         ),
-        ("topic", {"inlong_manager": "http://m:1"}, "inlong-manager is for a job with inlong-group; name the group"),
-        ("topic", {"audit_proxies": "m:1"}, "audit-proxies is for a job with inlong-group"),
-        ("topic", {"streams": ["!_rest"]}, "streams names _rest, which is no stream"),
+        ("topic", {"inlong_manager": "http://m:1"}, "inlong-manager needs inlong-group; name the group"),
+        ("topic", {"audit_proxies": "m:1"}, "audit-proxies needs inlong-group"),
+        ("topic", {"streams": ["!_rest"]}, "streams names _rest, which is not a stream"),
     ],
 )
 def test_what_cannot_be_meant_is_told_at_the_start(table_by: str, more: dict[str, Any], message: str) -> None:

@@ -34,7 +34,7 @@ def test_what_the_table_lacks_needs_evolve() -> None:
 @pytest.mark.parametrize("evolve", [False, True])
 def test_another_type_is_refused(evolve: bool) -> None:
     table = StructType().add("id", IntegerType())
-    with pytest.raises(OtherColumns, match="column id of /t has type int, and the job's rows have bigint"):
+    with pytest.raises(OtherColumns, match="column id of /t has type int, but the job's rows have bigint"):
         check_columns(table, ROWS, "/t", evolve=evolve)
 
 

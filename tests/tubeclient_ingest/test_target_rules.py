@@ -32,15 +32,15 @@ CASES: list[tuple[dict[str, Any], str | None]] = [
     ({}, None),
     ({"y": 2026}, None),
     ({"name": None, "l": [None, "a"], "m": None}, None),
-    ({"id": None}, "id is NOT NULL in the target and has no value"),
+    ({"id": None}, "id is NOT NULL in the target but has no value"),
     ({"name": "geheim"}, "the value of name is too long for varchar(5)"),
     ({"name": "ab      "}, "the value of name is too long for varchar(5)"),
     ({"code": "-7"}, NUM),
     ({"code": None}, NUM),
     ({"code": "geheim"}, NUM),
     ({"code": "7.5"}, None),
-    ({"s": None}, "s.a is NOT NULL in the target and has no value"),
-    ({"s": {"v": "x"}}, "s.a is NOT NULL in the target and has no value"),
+    ({"s": None}, "s.a is NOT NULL in the target but has no value"),
+    ({"s": {"v": "x"}}, "s.a is NOT NULL in the target but has no value"),
 ]
 TABLE = (
     "id BIGINT NOT NULL, name VARCHAR(5), code STRING, s STRUCT<a: INT NOT NULL, v: STRING>, l ARRAY<STRING>,"
@@ -190,7 +190,7 @@ def test_a_target_that_was_made_with_partitions_and_rules_is_filled(bench: Bench
     found = {row["id"]: str(row["day"]) for row in DeltaTable(bench.settings.target).to_pyarrow_table().to_pylist()}
     assert found == {1: "2026-11-21", 2: "2026-11-22"}
     [row] = DeltaTable(str(bad)).to_pyarrow_table().to_pylist()
-    assert row["reason"] == "id is NOT NULL in the target and has no value"
+    assert row["reason"] == "id is NOT NULL in the target but has no value"
 
 
 @pytest.mark.spark

@@ -54,7 +54,7 @@ def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: 
     [five] = [row for row in rows(bench) if row["id"] == 5]
     assert (five["name"], five["kind"], five["counts"], five["first"]) == ("x", "BUY", [5], None)
     reasons = {row["reason"] for row in DeltaTable(own["bad_records"]).to_pyarrow_table().to_pylist()}
-    assert reasons == {"the value of kind is no symbol of its enum, at byte 10", "the record is empty"}
+    assert reasons == {"the value of kind is not a symbol of its enum, at byte 10", "the record is empty"}
     newer = json.dumps(USER).replace('"BUY"', '"BUY", "SELL"')
     assert bench.job(**own, schema=newer).retry() == Retried(1, 1)
     assert {row["kind"] for row in rows(bench) if row["id"] == 20} == {"SELL"}
@@ -88,7 +88,7 @@ def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> N
         patched.setattr(Sink, "read_state", lambda _: pytest.fail("the history was read first, which takes long"))
         with pytest.raises(OtherColumns, match=r"lacks columns of the job's rows: name string\. .* evolve"):
             bench.run(**NAMED)
-        with pytest.raises(OtherColumns, match=r"column id of .* has type bigint, and the job's rows have string"):
+        with pytest.raises(OtherColumns, match=r"column id of .* has type bigint, but the job's rows have string"):
             bench.run(format="json", schema="id STRING", evolve=True)
     bench.run(**NAMED, evolve=True)
     assert ids(bench) == list(range(40))
@@ -113,7 +113,7 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Be
     cause = error_text(caught.value)
     place = r"\[BAD_RECORD\] bad record in topic clicks, partition 1:clicks:0, offset \d+, message id "
     assert re.match(place, cause)
-    assert ": id is NOT NULL and has no value. Nothing of its round was written. Correct the format" in cause
+    assert ": id is NOT NULL but has no value. Nothing of its round was written. Correct the format" in cause
     assert "secret" not in cause
     assert DeltaTable(bench.settings.target).version() == version
     bench.spark.sql(f"ALTER TABLE delta.`{bench.settings.target}` ALTER COLUMN id DROP NOT NULL").collect()
@@ -132,7 +132,7 @@ def test_a_table_that_the_job_makes_keeps_the_schemas_not_null(bench: Bench, tmp
     assert (ids(bench), one.bad_rows) == ([*range(40)], 1)
     assert bench.job(**loose).retry() == Retried(0, 2)
     reasons = {row["reason"] for row in DeltaTable(bad["bad_records"]).to_pyarrow_table().to_pylist()}
-    assert reasons == {"id is NOT NULL and has no value", "id is NOT NULL in the target and has no value"}
+    assert reasons == {"id is NOT NULL but has no value", "id is NOT NULL in the target but has no value"}
     bench.spark.sql(f"ALTER TABLE delta.`{bench.settings.target}` ALTER COLUMN id DROP NOT NULL").collect()
     assert bench.job(**loose).retry() == Retried(2, 0)
 

@@ -223,7 +223,7 @@ def test_a_job_with_a_table_of_its_owners_rules(bench: Bench) -> None:
     assert (one.rows, one.bad_rows, one.total_other_rows) == (2, 3, 1)
     reasons = bench.spark.table(f"delta.`{bad}`").select("reason").collect()
     assert sorted(row.reason for row in reasons) == [
-        "id is NOT NULL and has no value",
+        "id is NOT NULL but has no value",
         "the target's constraint even refuses it",
         "the value of name is too long for varchar(3)",
     ]
@@ -470,7 +470,7 @@ def test_struct_fields_that_must_have_a_value_take_no_merge(bench: Bench) -> Non
     how |= {"evolve": True, "order_by": "arrival"}
     bench.spark.sql(f"CREATE TABLE {where} (id INT, t STRUCT<a: INT NOT NULL>) USING delta").collect()
     send(bench, b'{"id": 2, "t": {"A": 5}}')
-    with pytest.raises(ConfigurationError, match=r"`t`\.`a` of .* is NOT NULL within a column.* ALTER COLUMN `t`\.`a`"):
+    with pytest.raises(ConfigurationError, match=r"`t`\.`a` of .* is NOT NULL inside a column.* ALTER COLUMN `t`\.`a`"):
         bench.run(**how)
     bench.spark.sql(f"ALTER TABLE {where} ALTER COLUMN `t`.`a` DROP NOT NULL").collect()
     bench.run(**how)
@@ -522,7 +522,7 @@ def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, 
         target = shutil.move(first, str(bench.folder / "moved"))
     else:
         shutil.rmtree(table_of_deletes(first))
-    with pytest.raises(ConfigurationError, match=r"has its deleted keys in the table .*, and .* is not there\. Give"):
+    with pytest.raises(ConfigurationError, match=r"has its deleted keys in the table .*, and .* is not there\. Use"):
         bench.run(**keyed, target=str(target))
     where = target if how == "by name" else f"delta.`{target}`"
     if how == "moved":
@@ -545,7 +545,7 @@ def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Ben
 
     def follow(late: dict[str, str | None]) -> None:
         send(bench, canal("INSERT", late, es=10))
-        with pytest.raises(ConfigurationError, match=r"keys of another table than .*say so: ALTER") as error:
+        with pytest.raises(ConfigurationError, match=r"keys of a table other than .*say so: ALTER") as error:
             bench.run(**keyed, starting_offsets="target")
         bench.spark.sql(str(error.value).partition("say so: ")[2].partition(". If not")[0]).collect()
         bench.run(**keyed, starting_offsets="target")
@@ -616,7 +616,7 @@ def test_a_target_goes_on_with_its_key_alone(bench: Bench, is_own: bool) -> None
     assert DeltaTable(where).metadata().configuration["tubeclient.key"] == "id"
     version = DeltaTable(where).version()
     for key, message in (((), "no key"), (("id", "name"), "the key id,name")):
-        with pytest.raises(ConfigurationError, match=f"newest state of each id, .* the job has {message}. Give"):
+        with pytest.raises(ConfigurationError, match=f"newest state of each id, .* the job has {message}. Use"):
             bench.run(**(keyed if key else how), key=key)
     assert DeltaTable(where).version() == version
     send(bench, b"1,c")
@@ -653,7 +653,7 @@ def test_a_column_that_somebody_drops_while_the_job_runs_does_not_come_back(
     delta_spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
     run.write(lake, 2)
     delta_spark.sql(f"ALTER TABLE {where} DROP COLUMN v").collect()
-    with pytest.raises(ConfigurationError, match=r"lacks columns of the job's rows: v bigint\. To let .* set evolve"):
+    with pytest.raises(ConfigurationError, match=r"lacks columns of the job's rows: v bigint\. Set evolve"):
         run.write(lake, 2)
     assert "v" not in delta_spark.table(where).columns
     lake.run(2, evolve=True)
@@ -667,7 +667,7 @@ def test_a_column_of_the_key_that_somebody_drops_is_not_made_anew(delta_spark: S
     where = f"delta.`{lake.target}`"
     delta_spark.sql(f"ALTER TABLE {where} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')").collect()
     delta_spark.sql(f"ALTER TABLE {where} DROP COLUMN id").collect()
-    with pytest.raises(ConfigurationError, match="lacks the column id, which names its rows"):
+    with pytest.raises(ConfigurationError, match="lacks the key column id"):
         lake.run(2, evolve=True).write(lake, 2)
     assert "id" not in delta_spark.table(where).columns
 
@@ -686,7 +686,7 @@ def test_a_key_that_delta_fills_up_with_blanks_is_refused_before_anything_is_rea
     bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` (id CHAR(5), code CHAR(3), v INT) USING delta")
     how: dict[str, Any] = {"format": "csv", "schema": "id STRING, code STRING, v INT", "evolve": True, "order_by": "v"}
     send(bench, b"a,x,1", b"a,y,2")
-    with pytest.raises(ConfigurationError, match=r"key names id, which is CHAR in .* Name another key"):
+    with pytest.raises(ConfigurationError, match=r"key names id, which is CHAR in .* Use another key"):
         bench.run(**how, key=("ID",))
     with pytest.raises(ConfigurationError, match="key names code, which is CHAR in"):
         bench.run(**how, key=("v", "code"))
@@ -718,15 +718,15 @@ def test_what_a_key_cannot_be_is_said(tmp_path: Path) -> None:
     needed = {"master_servers": "127.0.0.1:8715", "consumer_group": "g", "topics": ("clicks",), "target": "/lake/t"}
     canals = {**needed, "format": "canal-json", "schema": "id INT, m INT"}
     for wrong, message in (
-        ({**needed, "key": ("id",)}, "key is given, and the format is raw"),
-        ({**canals, "order_by": "m"}, "order-by says which row of a key is the newest, and key is not given"),
-        ({**canals, "key": ("id",), "order_by": "m"}, "the newest, and canal-json says it"),
+        ({**needed, "key": ("id",)}, "key is given, but the format is raw"),
+        ({**canals, "order_by": "m"}, "order-by says which row of a key is the newest, but key is not given"),
+        ({**canals, "key": ("id",), "order_by": "m"}, "the newest, but canal-json says it"),
         ({**canals, "key": ("id",), "bad_records": "/lake/t_deletes/"}, "the same folder"),
         (
             {**canals, "format": "json", "key": ("id",)},
             "nothing says which row of a key is the newest.* or arrival",
         ),
-        ({**canals, "separator": ","}, "separator is for csv and kv, and the format is canal-json"),
+        ({**canals, "separator": ","}, "separator is for csv and kv, but the format is canal-json"),
     ):
         with pytest.raises(ConfigurationError, match=message):
             IngestSettings(**wrong)  # type: ignore[arg-type]
@@ -736,11 +736,14 @@ def test_what_the_schema_lacks_is_said(delta_spark: SparkSession) -> None:
     for wrong, message in (
         ({"schema": "id INT", "key": ("ID", "no")}, "key is no, which the schema has not; it has id"),
         ({"schema": "a ARRAY<INT>", "key": ("a",)}, r"key is a, of type array<int>; name a plain column"),
-        ({"schema": "id INT, arrival INT", "key": ("id",)}, "order-by is arrival, .* and the schema has such a column"),
+        (
+            {"schema": "id INT, arrival INT", "key": ("id",)},
+            "order-by is arrival, .* but the schema has a column of that name",
+        ),
         ({"schema": "id INT, change INT", "key": ("id",)}, "the schema has a column change"),
         (
             {"schema": "id INT, Place INT", "key": ("id",), "order_by": "place"},
-            "order-by is Place, and change.sequence",
+            "order-by is Place, but change.sequence",
         ),
     ):
         with pytest.raises(ConfigurationError, match=message):

@@ -18,25 +18,25 @@ from tubeclient_ingest.settings.ingest_settings import TARGET
 from tubeclient_ingest.settings.table_by import REST
 
 _SAY_WHERE: Final = (
-    "Say where to begin, once: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets), with"
-    " offsets of partitions as JSON as starting-offsets"
+    "Say once where to start: reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets) with "
+    "starting-offsets set to the partitions' offsets as JSON"
 )
 _OF_COPY: Final = (
-    ", such as the endOffsets in the userMetadata of the version that was copied; with earliest, if it has no rows of"
-    " the group"
+    ", such as the endOffsets in the userMetadata of the version that was copied; or to earliest, if it has no rows "
+    "of the group"
 )
 _OF_GROUP: Final = (
-    "; or with group, if the table has all rows before the group's position in the offsets table and none after it,"
-    " which may be one round behind if the last run was killed"
+    "; or to group, if the table has all rows before the group's position in the offsets table and none after it "
+    "(that position may be one round behind if the last run was killed)"
 )
 _WHERE_ALL_END: Final = (
-    "with offsets of partitions as JSON at which all tables' rows end, or with group, if that is the group's position"
-    " in the offsets table"
+    "with starting-offsets set to the offsets, as JSON, at which all tables' rows end, or to group, if that is the "
+    "group's position in the offsets table"
 )
 OF_COUNTS: Final = (
-    "Give starting-offsets target, once: the other tables say themselves where their rows end, and only counts come"
-    " again. If one of them does not, reset the offsets of each topic (--reset-offsets TOPIC, or Ingest.reset_offsets)"
-    f" {_WHERE_ALL_END}"
+    "Set starting-offsets to target, once: the other tables say where their own rows end, and only counts are "
+    "repeated. If one of them does not, reset the offsets of each topic (--reset-offsets TOPIC, or "
+    f"Ingest.reset_offsets) {_WHERE_ALL_END}"
 )
 """Advice for a counts table that does not say where the group's rows end."""
 UNDO: Final = "Restore the newest version from before the RESTORE"
@@ -51,17 +51,17 @@ def by_target(name: str) -> str:
 def of_stream(name: str) -> str:
     """Advice for a stream's table that does not say where its rows end: the counts table does."""
     return (
-        f"Give {by_target(name)}, if it has all rows up to the offsets that the counts table says and none after them:"
-        " nobody put it back or took rows out of it"
+        f"Use {by_target(name)}, if it has all rows up to the offsets in the counts table and none after them: "
+        "nobody restored it or removed rows from it"
     )
 
 
-REMOVE: Final = "Or remove the table, and it is filled with what the brokers still hold"
+REMOVE: Final = "Or remove the table, and the job refills it with what the brokers still hold"
 
 
 def of_put_back(name: str) -> str:
     """Advice for such a table, if it was put back."""
-    return f"{UNDO}. Or, if what it lacks is not to come again, give {by_target(name)}"
+    return f"{UNDO}. Or, if the missing rows should not be read again, use {by_target(name)}"
 
 
 class UnknownRows(ConfigurationError):
@@ -73,30 +73,31 @@ class UnknownRows(ConfigurationError):
 def ahead_of_counts(where: str, consumer_group: str, own: int, counted: int) -> UnknownRows:
     """The error of a stream's table without a history, of which the counts table does not know all commits."""
     return UnknownRows(
-        f"{where} has commit {own} of group {consumer_group}, the counts table knows of it up to {counted}, and the"
-        " table's history does not say where its rows end. Remove the table, and it is filled with what the brokers"
-        " still hold. Or if it has no rows from there on, as after a retry of bad records, and no other stream stays"
-        " behind, reset the offsets of each topic, once, with starting-offsets group"
+        f"{where} has commit {own} of group {consumer_group}, but the counts table knows the group's commits only up "
+        f"to {counted}, and the table's history does not say where its rows end. Remove the table, and the job "
+        "refills it with what the brokers still hold. Or, if it has no rows from there on, such as after a retry of "
+        "bad records, and no other stream is left behind, reset the offsets of each topic, once, with "
+        "starting-offsets group"
     )
 
 
-COME_AGAIN: Final = f"With target they would come again. Reset the offsets of each topic, once, {_WHERE_ALL_END}"
+COME_AGAIN: Final = f"With target they would be written again. Reset the offsets of each topic, once, {_WHERE_ALL_END}"
 """Advice for a table of many where the counts table says nothing either."""
 
 
 def rows_come_again(where: str, consumer_group: str) -> UnknownRows:
     """The error of a group of which neither the counts table nor this table has the history."""
     return UnknownRows(
-        f"{where} may have rows of group {consumer_group}, and its history does not say where they end:"
-        f" {COME_AGAIN[0].lower()}{COME_AGAIN[1:]}"
+        f"{where} may have rows of group {consumer_group}, but its history does not say where they end: "
+        f"{COME_AGAIN[0].lower()}{COME_AGAIN[1:]}"
     )
 
 
 def of_before_resets(where: str, consumer_group: str, topics: Collection[str], advice: str) -> UnknownRows:
     """The error of a table whose rows end, in these topics, at offsets of before a reset."""
     return UnknownRows(
-        f"the rows of group {consumer_group} in {where} end at offsets from before {', '.join(topics)} was reset or"
-        f" lost messages, and other messages may have these offsets now. {advice}"
+        f"the rows of group {consumer_group} in {where} end at offsets from before {', '.join(topics)} was reset or "
+        f"lost messages; other messages may have these offsets now. {advice}"
     )
 
 
@@ -119,9 +120,9 @@ class TableChanged(Exception):
 def overtaken(where: str, other: SinkRecord, own: str) -> OvertakenRun:
     """The error of a run whose place `other` has taken; `own` says where it was itself."""
     return OvertakenRun(
-        f"another run of group {other.consumer_group} wrote {named(other)} to {where} {own}. Only one job may write a"
-        " group's rows: this one ends, and the other continues. To keep this one instead, stop the other and start this"
-        " one again"
+        f"another run of group {other.consumer_group} wrote {named(other)} to {where} {own}. Only one job may write "
+        "a group's rows: this one ends, and the other continues. To keep this one instead, stop the other one and "
+        "restart this one"
     )
 
 
@@ -143,14 +144,14 @@ def check_beginning(
         return
     if state.is_copy:
         raise UnknownRows(
-            f"{where} is a copy of another table, or others wrote its first rows, so the end of the rows of group"
-            f" {consumer_group} is unknown in it."
-            f" {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}. Bad records that nobody moved yet stay with the first one"
+            f"{where} is a copy of another table, or others wrote its first rows, so it is unknown where its rows of "
+            f"group {consumer_group} end. {advice or _SAY_WHERE + _OF_COPY + _OF_GROUP}. Bad records that were not "
+            "retried yet stay with the original table"
         )
     raise UnknownRows(
-        f"{where} may have rows of group {consumer_group}, and its history does not say where they end: Delta"
-        " removes it after delta.logRetentionDuration, and Iceberg's snapshots expire."
-        f" {advice or _SAY_WHERE + _OF_GROUP}"
+        f"{where} may have rows of group {consumer_group}, but its history does not say where they end: Delta "
+        "removes history after delta.logRetentionDuration, and Iceberg's snapshots expire. "
+        f"{advice or _SAY_WHERE + _OF_GROUP}"
     )
 
 
@@ -166,10 +167,11 @@ def check_cluster(state: SinkState, where: str, masters: Collection[str], former
         return
     before = ",".join(record.masters)
     raise OtherCluster(
-        f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, and "
-        f"masterServers names {','.join(masters)}. Topics of another cluster are other topics, even with equal names: "
-        "read them with another group name, or into another table without the first cluster's offsets table. If it is "
-        f"the same cluster and its masters moved or were renamed, give former-masters {before}"
+        f"the rows of group {record.consumer_group} in {where} come from the cluster with the masters {before}, but "
+        f"masterServers names {','.join(masters)}. Topics of another cluster are different topics, even if they have "
+        "the same names: read them with another group name, or into another table without the first cluster's "
+        "offsets table. If this is the same cluster and its masters moved or were renamed, set former-masters to "
+        f"{before}"
     )
 
 
@@ -186,15 +188,15 @@ def trusted(state: SinkState, where: str, consumer_group: str, chosen: str | Non
 def unknown_rows(taken: TakenOut, where: str, consumer_group: str, target: str = _TARGET) -> UnknownRows:
     """The error for a commit after which it is unknown which rows of the group the table at `where` has; `target` are
     the settings with which the user takes it as it is."""
-    undo = "remove the table, and give starting-offsets earliest"
+    undo = "remove the table, and set starting-offsets to earliest"
     if taken.operation.islower():  # Iceberg's words
         undo = "set the table's main branch back to the snapshot before it"
     elif taken.version:
         undo = f"RESTORE TABLE {where} TO VERSION AS OF {taken.version - 1}"
     return UnknownRows(
-        f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of"
-        f" group {consumer_group} are there. To undo that commit and what came after it, {undo}, and start again. Or"
-        f" take the table as it is, with {target}: what it lacks is not read again. Or reset the offsets of topics"
+        f"version {taken.version} of {where} ({taken.operation}) {taken.how.value}, so it is unknown which rows of "
+        f"group {consumer_group} are there. To undo that commit and everything after it, {undo}, and start again. Or "
+        f"accept the table as it is, with {target}: missing rows are not read again. Or reset the offsets of topics"
     )
 
 
@@ -229,9 +231,9 @@ def starting_offsets(known: Offsets, begin: Offsets, topics: tuple[str, ...], fa
         entries: dict[str, Any] = {"default": "earliest"}
     elif moment_ms(fallback, "starting-offsets") is not None:
         raise ConfigurationError(
-            f"starting-offsets is the time {fallback}, which is for a first run; the group already has rows or a "
-            f"position in some topics, but none in {', '.join(unknown)}. Give those as JSON from partition keys to "
-            "offsets, or read them with a group of their own"
+            f"starting-offsets is the time {fallback}, which is for a first run only; the group already has rows or "
+            f"a position in some topics, but none in {', '.join(unknown)}. Give those as JSON from partition keys to "
+            "offsets, or read them with another group"
         )
     else:
         entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
@@ -250,9 +252,9 @@ def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], start
     ahead = [p for p, at in in_table.items() if at > known.get(p, 0) and (by_default or p.topic not in unknown)]
     if ahead:
         text += (
-            f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or"
-            " was moved forward, or the target was restored or made anew. This target still gets those messages;"
-            " to leave them out, run once with reset-offsets for these topics and starting-offsets group"
+            f". The offsets table is ahead of the target in {_partitions(ahead)}: the group was read elsewhere, or "
+            "was moved forward, or the target was restored or recreated. This target still gets those messages; to "
+            "skip them, run once with reset-offsets for these topics and starting-offsets group"
         )
     return text
 

@@ -66,8 +66,8 @@ class Harm(Enum):
 
     REMOVED = "removed rows after the group's last commit"
     BESIDE = (
-        "was written beside another run of the group, as the table forgets transactions"
-        " (delta.setTransactionRetentionDuration)"
+        "was written at the same time as another run of the group, because the table forgets transactions "
+        "(delta.setTransactionRetentionDuration)"
     )
     MOVED = "was meant for the table that was here before this one"
 
@@ -175,9 +175,9 @@ def once_more(resets: Mapping[str, int], topics: Iterable[str]) -> dict[str, int
 
 class _Effect(Enum):
     KEEPS = "leaves all rows in the table"
-    SOME = "takes rows out that a predicate picks"
-    ALL = "may take out any row"
-    RESTORES = "puts the table back to an earlier version"
+    SOME = "removes the rows that match a predicate"
+    ALL = "may remove any row"
+    RESTORES = "restores an earlier version of the table"
     FOREIGN = "adds rows from another table, without their offsets"
 
 

@@ -158,9 +158,9 @@ class SinkRecord:
             values[name] = value = _frozen(given.get(key))
             if key not in given or not is_right(value):
                 raise ConfigurationError(
-                    f"the commit's userMetadata has a record of the ingest job, {_FIELD}, with {value!r:.100} as {key}:"
-                    f" somebody else wrote or changed it. Write no {_FIELD} there yourself, and go on in a clone of the"
-                    " version before"
+                    f"the commit's userMetadata has a record of the ingest job, {_FIELD}, with {value!r:.100} as "
+                    f"{key}: somebody else wrote or changed it. Do not write {_FIELD} there yourself, and continue "
+                    "in a clone of the version before"
                 )
         places = [*map(Offsets.from_dict, given.get("places", ())), None]
         streams = {

@@ -110,7 +110,7 @@ class GroupEnds:
         lacks, which nobody would read again."""
         levels = self.levels()
         if any(at < start.get(key, at) for level in levels for key, at in level.items()):
-            raise RuntimeError(f"a round begins at {start}, and rows of tables end at {levels}: report this")
+            raise RuntimeError(f"a round begins at {start}, but the tables' rows end at {levels}: report this bug")
         # Also with one level: a run begins before it for a stream that has no table yet.
         since = [stream.since for stream in self.streams.values() if stream.since is not None]
         return end_of_round(start, end, [*levels, *since])

@@ -72,8 +72,8 @@ class CountsTable:
             self._table.set_properties({name: self._table_by})
         elif before != self._table_by:
             raise ConfigurationError(
-                f"the tables of {self._table.where} are by {before}, and the job writes them by {self._table_by}. Give"
-                " another target and consumer group, or what it was"
+                f"the tables of {self._table.where} are by {before}, but the job writes them by {self._table_by}. "
+                "Use another target and consumer group, or the former setting"
             )
 
     def _choose(self, detail: TableDetail | None) -> None:

@@ -72,7 +72,7 @@ class Definitions:
             if before is None and isinstance(error, InlongManagerError):
                 raise
             self._why = error_text(error)
-            _log.warning("streams go on by the definitions that their tables keep: %s", self._why)
+            _log.warning("streams continue with the definitions stored in their tables: %s", self._why)
         return self._known != before
 
     def _check_topic(self, manager: InlongManager) -> None:
@@ -80,8 +80,8 @@ class Definitions:
         topic = manager.group(self._settings.inlong_group).topic
         if topic not in self._settings.topics:
             raise ConfigurationError(
-                f"InLong's Manager has group {self._settings.inlong_group} on the topic {topic}, and the job reads"
-                f" {', '.join(self._settings.topics)}; set topics to {topic}"
+                f"InLong's Manager has group {self._settings.inlong_group} on the topic {topic}, but the job reads "
+                f"{', '.join(self._settings.topics)}; set topics to {topic}"
             )
 
     def defines(self, name: StreamId, *, before: bool = True) -> bool:
@@ -117,7 +117,9 @@ class Definitions:
             return True
         more = sorted(found.keys() - written.types.keys())
         if more and not self._settings.evolve and found != before:
-            _log.warning("events of %s have columns that its table lacks: %s; evolve adds them", name, ", ".join(more))
+            _log.warning(
+                "events of %s have columns that its table lacks: %s; set evolve to add them", name, ", ".join(more)
+            )
         return bool(more) and self._settings.evolve
 
     def stored(self, table: Callable[[], TableDetail | None]) -> str | None:
@@ -143,11 +145,11 @@ class Definitions:
         new = None if self._known is None else self._known.get(name)
         if new is None and stored is None:
             why = self._why or f"InLong's Manager has no stream {name}"
-            raise ConfigurationError(f"nobody says what its records are: {why}")
+            raise ConfigurationError(f"its records are not defined: {why}")
         if new is not None and stored is not None and (other := change(stored, new).other) is not None:
             raise ConfigurationError(
-                f"its definition in InLong's Manager changed: {other}. To go on with the new one, take the property"
-                f" {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or name another target"
+                f"its definition in InLong's Manager changed: {other}. To continue with the new one, remove the "
+                f"property {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or use another target"
             )
         return of_stream(self._settings, name, stored if new is None else new)
 
@@ -159,7 +161,7 @@ class Definitions:
             columns = {**events, **columns}
         if not columns:
             self.waiting.add(name)
-            raise ConfigurationError(f"nobody says what its columns are: no event of {name} came yet that does")
+            raise ConfigurationError(f"its columns are unknown: no event of {name} has named them yet")
         key = self._key_of(name, tuple(own_key)) if self._table_by.reads_keys else self._settings.key
         self._widens.pop(name, None)
         if fixed is not None:
@@ -169,14 +171,13 @@ class Definitions:
             wanted = events.get(column, kind)
             if no_type(wanted):
                 raise ConfigurationError(
-                    f"events have {wanted} in {column}, which no type has as they are. Write those before the change"
-                    " first, in smaller rounds or with --until; or give a schema"
+                    f"events have {wanted} in {column}, which no type can store unchanged. First write the events "
+                    "before the change, in smaller rounds or with --until; or set a schema"
                 )
             if changes_values(kind, wanted):
                 raise ConfigurationError(
-                    f"events have {wanted} in {column}, which is {kind} in the table: there some values would be"
-                    f" others. Make it {wanted} there (docs/bad-records.md, Another type for a column), or give a"
-                    " schema"
+                    f"events have {wanted} in {column}, which is {kind} in the table and would change some values. "
+                    f"Make the column {wanted} (docs/bad-records.md, Another type for a column), or set a schema"
                 )
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
@@ -201,19 +202,19 @@ class Definitions:
         key = stored or (keys[-1] if keys else ())
         if not key:
             self.waiting.add(name)
-            raise ConfigurationError(f"nobody says what its key is: no event of {name} came yet with {PK_NAMES}")
+            raise ConfigurationError(f"its key is unknown: no event of {name} has had {PK_NAMES} yet")
         for other in keys:
             if _unordered(other) != _unordered(key):
                 found = f"the {PK_NAMES} {', '.join(other)}" if other else f"no {PK_NAMES}"
                 advice = (
-                    "Rows since the last round are not written. Write those before the change with --until, once. Then"
-                    " load a new copy of the table, by a job with another target and consumer group whose"
-                    " starting-offsets are where the copy begins"
+                    "Rows since the last round are not written. Write the rows before the change with --until, once. "
+                    "Then load a new copy of the table, with a job that has another target and consumer group, and "
+                    "starting-offsets where the copy begins"
                     if stored
-                    else f"Leave it out with --stream '!{name}', and write it by another job, with another target and"
-                    " consumer group, whose --key names its columns"
+                    else f"Leave it out with --stream '!{name}', and write it with another job that has another "
+                    "target and consumer group, and a --key that names its columns"
                 )
-                raise ConfigurationError(f"{', '.join(key)} names its rows, and events have {found}. {advice}")
+                raise ConfigurationError(f"its key is {', '.join(key)}, but events have {found}. {advice}")
         return key
 
 

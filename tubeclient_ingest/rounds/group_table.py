@@ -44,8 +44,8 @@ _SETTLE_SECONDS: Final = 600.0
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
 _NO_RESETS: Final[Mapping[str, int]] = MappingProxyType({})
-_RESET: Final = "Or reset the offsets of these topics, to earliest if they were created again"
-_TAKE: Final = "Or take the table as it is, with starting-offsets target, once: what it lacks is not read again"
+_RESET: Final = "Or reset the offsets of these topics, to earliest if they were recreated"
+_TAKE: Final = "Or accept the table as it is, with starting-offsets target, once: missing rows are not read again"
 
 
 class Written(NamedTuple):
@@ -153,7 +153,7 @@ class GroupTable:
         if now != before and not goes_on_from(before, now):
             own, other = before.record, now.record
             if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
-                raise overtaken(self.where, other, f"and this one was at {named(own)}")
+                raise overtaken(self.where, other, f"while this one was at {named(own)}")
             raise TableChanged
         self.state = now
 

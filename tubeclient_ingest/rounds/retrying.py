@@ -57,8 +57,8 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
         except OvertakenRun:  # its marks count for nothing; the job may not see them for long
             writer.settle(writer.sink.read_state())
     raise ConfigurationError(
-        f"other runs of group {writer.settings.consumer_group} wrote to {writer.sink.where} in each of {TRIES}"
-        " tries; nothing was moved. Try again, or stop the job meanwhile"
+        f"other runs of group {writer.settings.consumer_group} wrote to {writer.sink.where} during each of {TRIES} "
+        "tries; nothing was moved. Try again, or stop the job while you retry"
     )
 
 
@@ -92,17 +92,17 @@ def _of_retry(writer: Writer, state: SinkState) -> SinkRecord:
             raise ConfigurationError(
                 f"Delta's history of {where} no longer has a commit of group {group}. Let the job write a round first"
             )
-        raise ConfigurationError(f"{where} has no commit of group {group}, so no record of it is bad")
+        raise ConfigurationError(f"{where} has no commit of group {group}, so the group has no bad records there")
     if state.is_put_back:
         raise ConfigurationError(
-            f"{where} is a copy of earlier, and lacks commits of group {group}. Let the job write a round first, which"
-            " reads their records again"
+            f"{where} is an older copy, and lacks commits of group {group}. Let the job write a round first, which "
+            "reads their records again"
         )
     if state.undone is not None:
         # The next commit would be the newest one, and hide what RESTORE took out.
         raise ConfigurationError(
-            f"RESTORE took commits of group {group} out of {where}. Let the job write a round first, which reads"
-            " them again"
+            f"RESTORE removed commits of group {group} from {where}. Let the job write a round first, which reads "
+            "them again"
         )
     if state.taken_out is not None and state.taken_out.everything:
         raise ConfigurationError(

@@ -98,8 +98,8 @@ class Sink:
             if (now := self._target.history(1)) and now[0] == self._newest:
                 return whole
         raise ConfigurationError(
-            f"{self.where} changed between two looks at it, {_TRIES} times in turn, and its history no longer has a"
-            f" commit of group {self._consumer_group}. Let other writers of the table rest for a moment"
+            f"{self.where} changed between two reads of its history, {_TRIES} times in a row, and the history no "
+            f"longer has a commit of group {self._consumer_group}. Pause the table's other writers for a moment"
         )
 
     def _numbered_on(self, state: SinkState) -> SinkState:
@@ -172,8 +172,8 @@ class Sink:
                     time.sleep(backoff_ms(tries, random.random(), limit_ms=_LONGEST_PAUSE_MS) / 1_000)
         except spark_errors() as error:
             _log.warning(
-                "%s cannot have the property %s: %s. Without it a clone of the table seems to have no rows of the group"
-                " once Delta has removed its history",
+                "%s cannot get the property %s: %s. Without it, a clone of the table seems to have no rows of the "
+                "group once Delta has removed its history",
                 *(self.where, *own, failure_of(error)),
             )
 
@@ -194,8 +194,8 @@ class Sink:
         other = now.record
         if other is None or other.sequence < record.sequence:
             return UnknownRows(
-                f"{self.where} was put back or made anew while this run wrote commit {record.sequence} of group"
-                f" {self._consumer_group}, which is not there. Start again: the next run begins where the rows end"
+                f"{self.where} was restored or recreated while this run wrote commit {record.sequence} of group "
+                f"{self._consumer_group}, which is missing now. Start again: the next run begins where the rows end"
             )
         return overtaken(self.where, other, f"while this one was at {named(record)}, which was not written")
 

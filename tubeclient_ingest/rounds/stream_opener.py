@@ -165,7 +165,7 @@ class StreamOpener:
         if rest is None:
             return self._ends.others if reached == WITH_REST else None
         if rest.table is None:
-            raise ConfigurationError(f"whether the table {REST} has rows of it cannot be seen: {rest.left}")
+            raise ConfigurationError(f"it is unknown whether the table {REST} has rows of this stream: {rest.left}")
         record, group = rest.table.state.record, self._checkpoint.state
         known = (group.record.streams if group.record is not None else {}).get(REST, Reached(0))
         ends = group.ends if known.ends is None else known.ends

@@ -355,8 +355,8 @@ class StreamTables:
         left = [f"{stream.name}: {stream.left}" for stream in self._streams.values() if stream.left is not None]
         if left:
             raise StreamsLeftBehind(
-                f"{counted(len(left), 'stream')} stayed behind, and all others are written: {'; '.join(left)}. Mend"
-                " that and start again: each goes on where its rows end"
+                f"{counted(len(left), 'stream')} could not be written, but all others were: {'; '.join(left)}. Fix "
+                "that and start again: each stream continues where its rows end"
             )
 
     def _at_once(self, work: Callable[[_Given], _Made], given: Sequence[_Given]) -> list[_Made]:

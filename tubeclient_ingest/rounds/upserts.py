@@ -48,13 +48,13 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
         return
     if there:
         raise ConfigurationError(
-            f"{target.where} has the newest state of each {there}, by its property {KEY}, and the job has"
-            f" {f'the key {key}' if key else 'no key'}. Give the key that is there, or another target"
+            f"{target.where} has the newest state of each {there}, by its property {KEY}, but the job has "
+            f"{f'the key {key}' if key else 'no key'}. Use the table's key, or another target"
         )
     if not target.is_empty():
         raise ConfigurationError(
-            f"{target.where} has rows that were appended without a key, as its property {KEY} is not set. Leave key"
-            " out, or give another target"
+            f"{target.where} has rows that were appended without a key, because its property {KEY} is not set. Leave "
+            "key out, or use another target"
         )
 
 
@@ -105,14 +105,14 @@ class Upserts:
         own_keys = [column for column in target.columns if column.name.lower() in map(str.lower, self._keys)]
         if padded := [column.name for column in own_keys if column.metadata.get(LENGTH_OF_TEXT, "").startswith("char")]:
             raise ConfigurationError(
-                f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta fills such texts up with blanks,"
-                " and merges no rows by them. Name another key, or a target where it is STRING or VARCHAR"
+                f"key names {padded[0]}, which is CHAR in {self._target.where}: Delta pads such values with blanks, "
+                "and cannot merge rows by them. Use another key, or a target where it is STRING or VARCHAR"
             )
         names = {*map(str.lower, columns.names)}
         if strict := next(_strict(column for column in target.columns if column.name.lower() in names), None):
             raise ConfigurationError(
-                f"{strict} of {self._target.where} is NOT NULL within a column, and Spark merges no rows into that. Let"
-                f" it be null: ALTER TABLE {self._target.where} ALTER COLUMN {strict} DROP NOT NULL"
+                f"{strict} of {self._target.where} is NOT NULL inside a column, and Spark cannot merge rows into "
+                f"that. Allow nulls: ALTER TABLE {self._target.where} ALTER COLUMN {strict} DROP NOT NULL"
             )
         self._has_logs = changes.has_logs(columns)
         sequence = columns[CHANGE].dataType
@@ -132,10 +132,10 @@ class Upserts:
         detail, (known, *targets) = self._deletes.detail(), target.properties.get(DELETES, "").split(" ")
         if known and (detail is None or detail.table_id != known):
             raise ConfigurationError(
-                f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES}, and"
-                f" {self._deletes.where} is {'another one' if detail else 'not there'}. Give the target by its former"
-                " path or name, or move that table there too. Or go on without those keys, so that late changes may"
-                f" bring rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
+                f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES}, but "
+                f"{self._deletes.where} is {'another one' if detail else 'not there'}. Use the target's former path "
+                "or name, or move that table there too. Or continue without those keys, which lets late changes "
+                f"bring deleted rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
             )
         if detail is None:
             self._deletes.create(own, properties={_MAPPING: target.properties.get(_MAPPING, "none")})
@@ -145,8 +145,8 @@ class Upserts:
             self._check_owner(detail, target)
         if (there := detail.columns.simpleString().lower()) != own.simpleString().lower():
             raise ConfigurationError(
-                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, and the job has"
-                f" {own.simpleString()}. Give the former key, format and types, or another target"
+                f"{self._deletes.where}, which keeps the target's deleted keys, is {there}, but the job has "
+                f"{own.simpleString()}. Use the former key, format and types, or another target"
             )
         self._targets = sorted({target.table_id, *targets})
         return " ".join([detail.table_id, *self._targets])
@@ -158,9 +158,10 @@ class Upserts:
             return
         known = " ".join([deletes.table_id, *sorted(ids)])
         raise ConfigurationError(
-            f"{self._deletes.where} has the deleted keys of another table than {self._target.where} is, which has"
-            " rows. If they are its own, as after CREATE OR REPLACE TABLE, say so: ALTER TABLE"
-            f" {self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{known}'). If not, remove that table"
+            f"{self._deletes.where} has the deleted keys of a table other than {self._target.where}, which has rows. "
+            "If the keys belong to it, such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE "
+            f"{self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{known}'). If not, remove the table of deleted "
+            "keys"
         )
 
     def last_number(self, _: TableDetail) -> int:
@@ -238,8 +239,7 @@ class Upserts:
         there_names = {name.lower() for name in table.names}
         if lost := [key for key in self._keys if key.lower() not in there_names]:  # no row would be found by it
             raise ConfigurationError(
-                f"{self._target.where} lacks the column {lost[0]}, which names its rows. Restore the table, or give"
-                " another target"
+                f"{self._target.where} lacks the key column {lost[0]}. Restore the table, or use another target"
             )
         # A column that somebody dropped is not to come back, nor any value to be made fit.
         check_columns(table, rows.schema, self._target.where, evolve=self._evolve)

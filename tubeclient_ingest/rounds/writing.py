@@ -164,7 +164,7 @@ class Writer:
             detail = self.sink.detail()
         if detail is None:
             raise ConfigurationError(
-                f"{self.sink.where} has files that are no Delta table; name another target"
+                f"{self.sink.where} has files that are not a Delta table; use another target"
                 if create
                 else f"there is no table at {self.sink.where}; start the job"
             )
@@ -218,8 +218,8 @@ class Writer:
         if self.why_spark and (how.writer == TASKS or how.table_format == ICEBERG):
             setting = f"writer is {TASKS}" if how.writer == TASKS else f"table-format is {ICEBERG}"
             raise ConfigurationError(
-                f"{setting}, and tasks cannot write {self.sink.where}: {self.why_spark}. Leave the setting out, or mend"
-                " that"
+                f"{setting}, but tasks cannot write {self.sink.where}: {self.why_spark}. Leave the setting out, or "
+                "fix that"
             )
         if how.table_format == ICEBERG:
             # Snapshots that were set back may have expired since, with their numbers.
@@ -369,9 +369,9 @@ class Writer:
         most = self.settings.max_bad_records
         if most is not None and counted.bad > most:
             raise TooManyBadRecords(
-                f"{counted.bad:,} of {counted.total:,} records of the round are bad, and max-bad-records is {most};"
-                f" nothing of the round was written. One of them is {counted.example}. Correct the format, or raise"
-                " max-bad-records, and start again"
+                f"{counted.bad:,} of {counted.total:,} records of the round are bad, but max-bad-records is {most}; "
+                f"nothing of the round was written. One of them is {counted.example}. Correct the format, or raise "
+                "max-bad-records, and start again"
             )
         bad = counted.bad_by_minute
         counts = tuple(minute._replace(bad=minute.bad + bad.get(minute.minute_ms, 0)) for minute in record.counts)
@@ -400,8 +400,8 @@ class Writer:
         names = [name for name in columns if name in none]
         if names and (rows >= _MANY_ROWS or len(names) == len(columns)):
             _log.warning(
-                "none of the first %s has a value for %s, so %s null in %s. If that is wrong, correct the schema: its"
-                " names are those in the records, in the same case",
+                "none of the first %s has a value for %s, so %s null in %s. If that is wrong, correct the schema: "
+                "its names must match the records' names, including case",
                 *(printed(rows, "record"), ", ".join(names), "they are" if len(names) > 1 else "it is"),
                 self.sink.where,
             )

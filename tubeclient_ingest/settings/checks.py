@@ -66,11 +66,11 @@ def check_values(settings: IngestSettings) -> None:
         raise ConfigurationError("partition-by and cluster-by exclude each other in Delta; remove one")
     if settings.max_bad_records is not None:
         if settings.bad_records is None:
-            raise ConfigurationError("max-bad-records is for a job with bad-records; name a table for them")
+            raise ConfigurationError("max-bad-records needs bad-records; name a table for them")
         if settings.max_bad_records < 0:
             raise ConfigurationError(f"max-bad-records is {settings.max_bad_records}; it must be 0 or more")
     if settings.bad_records_without_value and settings.bad_records is None:
-        raise ConfigurationError("bad-records-without-value is for a job with bad-records; name a table for them")
+        raise ConfigurationError("bad-records-without-value needs bad-records; name a table for them")
     if settings.lineage is not None and not settings.lineage.strip():
         raise ConfigurationError("lineage is blank; name a namespace for the job")
     if settings.writer not in WRITERS:
@@ -79,7 +79,7 @@ def check_values(settings: IngestSettings) -> None:
     FormatSettings.check_format(settings.format)
     check_rescue(settings.rescue, settings.format or RESCUING[0])
     if not (settings.topics or settings.inlong_group):
-        raise ConfigurationError("these settings are not given: topics")
+        raise ConfigurationError("these settings are missing: topics")
     _ = settings.zone, settings.interval_ms, settings.former_master_servers
     table_by = TableBy.of(settings)
     texts = f"{settings.schema}{settings.schema_from_inlong}{settings.format_options}"
@@ -93,11 +93,11 @@ def _check_table_format(settings: IngestSettings) -> None:
     warehouse = settings.warehouse
     if settings.table_format == DELTA:
         if warehouse is not None:
-            raise ConfigurationError(f"warehouse is for table-format {ICEBERG}; give that, or leave it out")
+            raise ConfigurationError(f"warehouse is for table-format {ICEBERG}; set that, or leave warehouse out")
         return
     if warehouse is not None and (not os.path.isabs(warehouse) or re.search("[#?%\\n]", warehouse)):
         raise ConfigurationError(
-            f"warehouse is {warehouse!r}, and has to be a folder's absolute path, without #, ? and %"
+            f"warehouse is {warehouse!r}, but must be the absolute path of a folder, without #, ? or %"
         )
     least = 2 if warehouse is not None else 3
     for name, place in (("target", settings.target), ("bad-records", settings.bad_records)):
@@ -107,8 +107,8 @@ def _check_table_format(settings: IngestSettings) -> None:
     no = {"key": settings.key, "cluster-by": settings.cluster_by, "writer spark": settings.writer == SPARK}
     if found := next((name for name, value in no.items() if value), None):
         raise ConfigurationError(
-            f"{found} is for table-format {DELTA}: pyiceberg writes no equality deletes, and neither clusters nor"
-            " uses Spark. Leave it out, or write to Delta"
+            f"{found} is for table-format {DELTA}: pyiceberg cannot write equality deletes, cluster tables or use "
+            "Spark. Leave it out, or write to Delta"
         )
 
 
@@ -120,8 +120,8 @@ def checked_starting(text: str | None) -> str | None:
         return word
     if moment_ms(text, "starting-offsets") is None:
         raise ConfigurationError(
-            f"starting-offsets is {text!r}; write earliest, latest, group, target, a time as 2026-11-21T10:31Z, or "
-            'JSON from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
+            f"starting-offsets is {text!r}; write earliest, latest, group, target, a time such as 2026-11-21T10:31Z, "
+            'or JSON from partition keys to offsets, as in {"1:clicks:0": 2800, "default": "earliest"}'
         )
     return text
 
@@ -134,7 +134,8 @@ def check_source(settings: IngestSettings) -> tuple[str, tuple[str, ...]]:
     if (end := settings.end) is not None:
         if settings.interval_ms is not None:
             raise ConfigurationError(
-                f"until is for a job that ends, and trigger {settings.trigger} goes on; give trigger {AVAILABLE_NOW}"
+                f"until is for a job that ends, but with trigger {settings.trigger} the job keeps running; use "
+                f"trigger {AVAILABLE_NOW}"
             )
         check_until(end, given.start_of("stream"))
     _check_columns(settings, given)
@@ -150,8 +151,7 @@ def _check_columns(settings: IngestSettings, given: SourceOptions) -> None:
         needed = ["partitionKey", *table_by.needs, "messageTime" if given.payload == "raw" else "dataTime"]
         if missing := [name for name in needed if name.lower() not in there and not (usual and name != "attributes")]:
             raise ConfigurationError(
-                f"the source's option columns lacks {', '.join(missing)}, which say the table and the minute of a"
-                " row; add them"
+                f"the source's option columns lacks {', '.join(missing)}, which give a row's table and minute; add them"
             )
     if not usual and (settings.schema or settings.schema_from_inlong or settings.bad_records):
         # A record that cannot be parsed is named, or kept, by its place and its bytes.

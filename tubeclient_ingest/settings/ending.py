@@ -17,8 +17,8 @@ def parse_until(text: str) -> OffsetSpec:
     found = OffsetSpec.parse(text, "until") if json_object(text, "until") else None
     if found is None or any(isinstance(place, str) for place in (found.default, *dict(found.named).values())):
         raise ConfigurationError(
-            f"until is {text!r}; write a time as 2026-11-21T10:31Z, or JSON from partition keys to offsets, as in "
-            '{"1:clicks:0": 2800, "1:clicks:1": 2772}'
+            f"until is {text!r}; write a time such as 2026-11-21T10:31Z, or JSON from partition keys to offsets, as "
+            'in {"1:clicks:0": 2800, "1:clicks:1": 2772}'
         )
     return found
 
@@ -26,9 +26,9 @@ def parse_until(text: str) -> OffsetSpec:
 def check_until(end: OffsetSpec, start: OffsetSpec) -> None:
     """Raise ConfigurationError for an `end` that is before `start`, as far as they tell, or has not passed yet."""
     if start.uses("latest"):
-        raise ConfigurationError("starting-offsets is latest, after which until leaves nothing to read; use earliest")
+        raise ConfigurationError("starting-offsets is latest, so until leaves nothing to read; use earliest")
     check_order(replace(start, option="starting-offsets"), end)
     if isinstance(end.default, Moment) and end.default.timestamp_ms > time.time() * 1000:
         raise ConfigurationError(
-            "until is a time that has not passed yet, so each run would end elsewhere; name one that has passed"
+            "until is a time that has not passed yet, so each run would end elsewhere; use one that has passed"
         )

@@ -52,45 +52,45 @@ def check_group(settings: IngestSettings) -> None:
     if settings.inlong_group is None:
         given = [name for name in ("inlong_manager", "audit_proxies") if getattr(settings, name)]
         if given:
-            raise ConfigurationError(f"{dashed(given[0])} is for a job with inlong-group; name the group")
+            raise ConfigurationError(f"{dashed(given[0])} needs inlong-group; name the group")
     if table_by is None:
         given = ["streams"] * bool(settings.streams)
         given += [f"{{stream}} in {name}" for name, text in patterns.items() if "{stream}" in text]
         if given:
             raise ConfigurationError(
-                f"{dashed(given[0])} is for a job with inlong-group or table-by, which say what a stream is"
+                f"{dashed(given[0])} needs inlong-group or table-by, which define what a stream is"
             )
         return
     if settings.select is not None and table_by.reads_columns:
         raise ConfigurationError(
-            "select is given, and events say the columns of tables, which come and go; give schema, as with a file for"
-            " each table"
+            "select is given, but the tables' columns come from events and may change; give schema, such as a file "
+            "for each table"
         )
     if settings.inlong_manager is not None and (settings.schema or settings.schema_from_inlong):
-        raise ConfigurationError("inlong-manager, schema and schema-from-inlong say what records are; keep one")
+        raise ConfigurationError("inlong-manager, schema and schema-from-inlong all define records; keep one")
     if others := set(settings.manager_options).difference(_OF_MANAGER):
-        raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; there are {', '.join(_OF_MANAGER)}")
+        raise ConfigurationError(f"{min(others)} in inlong-manager is unknown; use one of {', '.join(_OF_MANAGER)}")
     manager_of(settings)
     if settings.audit_proxies is not None and not re.fullmatch(_ADDRESSES, settings.audit_proxies):
-        raise ConfigurationError("audit-proxies must be as HOST:PORT,...; the port is mostly 10081")
+        raise ConfigurationError("audit-proxies must look like HOST:PORT,...; the port is usually 10081")
     table_by.check_target(settings.target)
     if own := sorted(name for name in settings.streams if name.removeprefix("!") in OWN):
-        raise ConfigurationError(f"streams names {own[0].removeprefix('!')}, which is no stream")
+        raise ConfigurationError(f"streams names {own[0].removeprefix('!')}, which is not a stream")
     names = [StreamId(name) for name in settings.streams if not name.startswith("!") and not is_glob(name)]
     payloads = [value.lower() for name, value in settings.source_options.items() if name.lower() == "payload"]
     if settings.inlong_group is not None and "raw" in payloads:
-        raise ConfigurationError("payload is raw, and a job with inlong-group needs InLong's packs; leave it out")
+        raise ConfigurationError("payload is raw, but a job with inlong-group needs InLong's packs; leave payload out")
     for setting, pattern in _files(settings).items():
         if table_by.is_pattern(pattern) and not glob("*".join(map(escape, table_by.glob(pattern)))):
-            raise ConfigurationError(f"{dashed(setting)} is {pattern}, and there is no such file")
+            raise ConfigurationError(f"{dashed(setting)} is {pattern}, but there is no such file")
         for name in names:
             if not defines(settings, name):
-                raise ConfigurationError(f"streams names {name}, and there is no {table_by.filled(pattern, name)}")
+                raise ConfigurationError(f"streams names {name}, but there is no {table_by.filled(pattern, name)}")
     for name in names:
         if not fits(settings, name):
             raise ConfigurationError(
-                f"streams names {name}, and {target_of(settings, name)} would be another table of the job, or one that"
-                " catalogs do not have: their names are in small letters and without dots"
+                f"streams names {name}, but {target_of(settings, name)} would be another table of the job, or a name "
+                "that catalogs cannot have: their names are lowercase and have no dots"
             )
 
 

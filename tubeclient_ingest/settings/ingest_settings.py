@@ -40,10 +40,10 @@ class IngestSettings:
 
     master_servers: str = _setting(
         "HOST:PORT,...",
-        "The cluster's masters. Default: those of the settings file, or else of TUBECLIENT_MASTER_SERVERS.",
+        "The cluster's masters. Default: the settings file's, otherwise TUBECLIENT_MASTER_SERVERS of the environment.",
         default=MISSING,
     )
-    consumer_group: str = _setting("NAME", "The group to read as; one job per group.", default=MISSING)
+    consumer_group: str = _setting("NAME", "The group to read as; only one job per group.", default=MISSING)
     topics: tuple[str, ...] = _setting(
         "NAME",
         "A topic to read; may be given several times. Default with --inlong-group: the topic of the group's name.",
@@ -52,38 +52,39 @@ class IngestSettings:
     )
     target: str = _setting(
         "TABLE",
-        "The table for the rows, Delta's unless --table-format says otherwise, made if missing: a path or URI, which "
-        "has a slash, or a name as catalog.schema.table. Its newest commit says where the job goes on. With "
-        "--inlong-group or --table-by: {stream} in it is the stream's name; _counts in its place is the table that "
-        "counts records and says where the job goes on, and _rest the one for records of no stream that is defined.",
+        "The table for the rows, created if missing, in Delta unless --table-format says otherwise: a path or URI "
+        "with a slash, or a name such as catalog.schema.table. The job continues from the table's newest commit. "
+        "With --inlong-group or --table-by, {stream} stands for the stream's name. The table with _counts in its "
+        "place counts records and says where the job continues; the one with _rest takes records of streams that are "
+        "not defined.",
         default=MISSING,
     )
     inlong_group: str | None = _setting(
         "NAME",
-        "Write each stream of this InLong group to a table of its own. In --schema, --schema-from-inlong and "
-        "values of --format-option {stream} is the stream's id: a stream without such a file is not defined.",
+        "Write each stream of this InLong group to its own table. In --schema, --schema-from-inlong and values of "
+        "--format-option, {stream} stands for the stream's id: a stream without such a file is not defined.",
     )
     table_by: str | None = _setting(
         "WHAT",
-        "Write what differs in this to tables of their own: topic, tag, attribute.NAME, $.FIELD of a record's JSON, or "
-        "of canal-json and debezium-json database.table, with schema between where there are schemas. {topic}, {tag}, "
-        "{database}, {schema} and {table} stand for it in --target and in files of --schema, and {stream} for all of "
-        "it.",
+        "Write one table for each value of this: topic, tag, attribute.NAME, $.FIELD of a record's JSON, or for "
+        "canal-json and debezium-json database.table, with schema in between if there are schemas. In --target and "
+        "in files of --schema, {topic}, {tag}, {database}, {schema} and {table} stand for the parts, and {stream} "
+        "for the whole value.",
     )
     inlong_manager: str | None = _setting(
         "URL",
-        "InLong's Manager, as http://manager:8083, which says what the group's streams are. Its user, key, tenant and "
-        "ca_file are in the settings file's table inlong-manager.",
+        "InLong's Manager, such as http://manager:8083, which defines the group's streams. Set its user, key, tenant "
+        "and ca_file in the settings file's table inlong-manager.",
     )
     audit_proxies: str | None = _setting(
         "HOST:PORT,...",
-        "InLong's audit-proxies, to report to Audit what each round received and wrote; the first that takes it. One "
-        "that is down stops nothing.",
+        "InLong's audit-proxies, to report to Audit what each round received and wrote; the job uses the first that "
+        "accepts the report. If one is down, the job continues.",
     )
     streams: tuple[str, ...] = _setting(
         "NAME",
-        "A stream to write, and no others; or as '!NAME' one to leave out. NAME may be a pattern such as 'shop.*'. May "
-        "be given several times.",
+        "Write only this stream, or with '!NAME' all but this one. NAME may be a pattern such as 'shop.*'. May be "
+        "given several times.",
         flag="--stream",
         default=(),
     )
@@ -101,62 +102,65 @@ class IngestSettings:
     )
     table_format: str = _setting(
         "FORMAT",
-        "What the tables are: delta (the default), or iceberg, whose names begin with that of a catalog in pyiceberg's "
-        "configuration: CATALOG.NAMESPACE.TABLE. Needs the extra iceberg.",
+        "The tables' format: delta (the default), or iceberg. Iceberg tables are named CATALOG.NAMESPACE.TABLE, with "
+        "a catalog from pyiceberg's configuration, and need the extra iceberg.",
         default=DELTA,
     )
     warehouse: str | None = _setting(
         "FOLDER",
-        "With --table-format iceberg: a local folder for the tables, with a catalog of its own in SQLite. Names of "
-        "tables are NAMESPACE.TABLE then.",
+        "With --table-format iceberg: a local folder for the tables, with its own catalog in SQLite. Tables are then "
+        "named NAMESPACE.TABLE.",
     )
     offsets_table: str | None = _setting("PATH", "Delta table that keeps the groups' positions.")
     format: str | None = _setting(
         "FORMAT",
-        "What records are: raw (the default), json, csv, kv, avro, protobuf, canal-json or debezium-json. raw: the "
-        "target has the source's columns. With the others it has those of --schema, and a column tubemq that says "
-        "where a row comes from; with the last two also a column change.",
+        "The records' format: raw (the default), json, csv, kv, avro, protobuf, canal-json or debezium-json. With "
+        "raw, the target has the source's columns. With the others, it has those of --schema and a column tubemq "
+        "that says where a row comes from; with the last two also a column change.",
     )
     key: tuple[str, ...] = _setting(
         "COLUMN",
-        "A column that names a row; may be given several times. The target then has the newest state of each key, "
-        "without those that were deleted; their keys are in a table beside it, whose name ends in _deletes. With "
-        "--table-by, canal-json and no --schema: pkNames, for the primary key of each table as its messages name it.",
+        "A key column; may be given several times. The target then has the newest state of each key that is not "
+        "deleted; a second table, whose name ends in _deletes, has the deleted keys. With --table-by, canal-json and "
+        "no --schema: pkNames, for each table's primary key as its messages name it.",
         default=(),
     )
     order_by: str | None = _setting(
         "COLUMN",
-        "With --key: the row of a key with the greatest value is the newest. Or arrival: the one that came last, if "
-        "all rows of a key are sent to one partition; between partitions there is no order. Only canal-json and "
-        "debezium-json need none: they say the order themselves.",
+        "With --key: the column whose greatest value marks a key's newest row. Or arrival: the row that arrived "
+        "last, if all rows of a key are sent to one partition, because partitions have no common order. Not needed "
+        "for canal-json and debezium-json, which carry the order themselves.",
     )
     schema: str | None = _setting(
         "COLUMNS",
-        "The columns of records, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
-        ".ddl. With --table-by, canal-json and debezium-json need none: their events say the columns. For avro an Avro "
-        "schema, in a file whose name ends in .avsc. protobuf needs none: then it is a column for each field.",
+        "The records' columns, as in CREATE TABLE: 'id BIGINT NOT NULL, name STRING'. Or a file whose name ends in "
+        ".ddl. With --table-by, canal-json and debezium-json need none, because their events name the columns. For "
+        "avro: a file with an Avro schema, whose name ends in .avsc. protobuf needs none: by default each field is a "
+        "column.",
     )
     schema_from_inlong: str | None = _setting(
         "FILE",
-        "A stream's JSON from InLong's Manager: its fields instead of --schema, and its format, separator, escape "
-        "character and encoding where they are not given. InLong's packs need --option payload=inlong, or payload=auto "
-        "if other messages arrive as well.",
+        "A stream's JSON from InLong's Manager. Its fields replace --schema; its format, separator, escape character "
+        "and encoding are used unless you give them. InLong's packs need --option payload=inlong, or payload=auto if "
+        "other messages arrive as well.",
     )
     select: str | None = _setting(
         "LIST",
-        "The target's columns in place of the schema's, as between SELECT and FROM in DuckDB's SQL: 'id, sha256(email) "
-        "AS email, * EXCLUDE (id, email)'. Or a file whose name ends in .sql. A record of which a value cannot be "
-        "computed is bad. Needs the extra select.",
+        "The target's columns instead of the schema's, as between SELECT and FROM in DuckDB's SQL: 'id, "
+        "sha256(email) AS email, * EXCLUDE (id, email)'. Or a file whose name ends in .sql. If a value cannot be "
+        "computed, the record is bad. Needs the extra select.",
     )
-    separator: str | None = _setting("CHAR", "Between the fields of csv (default: ,) or the pairs of kv (default: &).")
+    separator: str | None = _setting(
+        "CHAR", "The separator between the fields of csv (default: ,) or the pairs of kv (default: &)."
+    )
     escape: str | None = _setting(
-        "CHAR", "Escape character of kv, and of csv as InLong writes it, which has no quotes. Default: none."
+        "CHAR", "The escape character of kv, and of csv without quotes, as InLong writes it. Default: none."
     )
-    encoding: str | None = _setting("NAME", "Encoding of the records, such as GBK (default: UTF-8).")
+    encoding: str | None = _setting("NAME", "The records' encoding, such as GBK (default: UTF-8).")
     time_zone: str | None = _setting(
         "ZONE",
-        "The time zone of times that are written without one, in records and on messages (messageTimeZone), such as "
-        "Asia/Shanghai (default: UTC).",
+        "The time zone of times without one, in records and on messages (messageTimeZone), such as Asia/Shanghai "
+        "(default: UTC).",
     )
     format_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
@@ -168,70 +172,74 @@ class IngestSettings:
     )
     rescue: str = _setting(
         "WHAT",
-        "For json and kv: fields puts the fields that the schema lacks into a column _rescued of the target, as JSON. "
-        "values also does so with values that are not of their column's type, and leaves the column null unless it is "
-        "NOT NULL. Default: none, which ignores the former, and makes the latter bad records.",
+        "For json and kv: fields puts fields that the schema lacks into the target's column _rescued, as JSON. "
+        "values does the same with values that do not match their column's type, and leaves the column null unless "
+        "it is NOT NULL. Default: none, which ignores such fields, and makes records with such values bad.",
         default="none",
     )
     evolve: bool = _setting(
         "",
-        "Add columns to the target that it lacks. In a table with delta.enableTypeWidening=true also widen the columns "
-        "that are too narrow.",
+        "Add missing columns to the target. In a table with delta.enableTypeWidening=true, also widen columns that "
+        "are too narrow.",
         default=False,
     )
     bad_records: str | None = _setting(
         "TABLE",
-        "The table for records that cannot be parsed, as --target; many jobs may share it. Each record is in it "
-        "or in the target. Default: such a record ends the job.",
+        "The table for records that cannot be parsed, given like --target; many jobs may share it. Each record is "
+        "either in it or in the target. Default: none; such a record ends the job.",
     )
     max_bad_records: int | None = _setting(
         "N",
-        "The most bad records of a round. With more the job ends before it writes anything of the round. Default: any "
-        "number.",
+        "The maximum number of bad records in a round. With more, the job ends before it writes anything of the "
+        "round. Default: no limit.",
     )
     bad_records_without_value: bool = _setting(
         "",
-        "Keep of a bad record its place and its reason, and not its bytes: the column value is null. It cannot be "
-        "tried again.",
+        "Keep only the place and the reason of a bad record, not its bytes: the column value is null. Such a record "
+        "cannot be retried.",
         default=False,
     )
     starting_offsets: str | None = _setting(
         "WHERE",
-        "Where to begin in topics without rows of the group in the target: earliest, latest, a time such as "
-        "2026-11-21T10:31Z, or JSON. Default: earliest. group, once: the group's position in the offsets table. "
-        "target, once: after the group's last commit there, whatever was done to the table since.",
+        "Where to start in topics that have no rows of the group in the target: earliest, latest, a time such as "
+        "2026-11-21T10:31Z, or JSON. Default: earliest. To use once: group, the group's position in the offsets "
+        "table; or target, after the group's last commit in the target, whatever was done to the table since.",
     )
     until: str | None = _setting(
         "WHERE",
-        "Where to end, with --trigger available-now: before the first message of a minute that has passed, such as "
-        "2026-11-21T10:31Z, or at offsets: JSON from each partition's key to its offset. Default: at what is there.",
+        "Where to end, with --trigger available-now: before the first message of a past minute, such as "
+        "2026-11-21T10:31Z, or at offsets: JSON from each partition's key to its offset. Default: at the newest "
+        "messages when the run starts.",
     )
     former_masters: str | None = _setting(
         "HOST:PORT,...",
-        "The cluster's earlier masters, if --master-servers names none of them. Rows of another cluster are refused.",
+        "The cluster's former masters, if --master-servers names none of them. Otherwise the job refuses the rows as "
+        "another cluster's.",
     )
-    source_count: int | None = _setting("N", "Nodes of the group: tasks that read in parallel.")
-    max_offsets_per_trigger: int | None = _setting("N", "The most rows of one round.")
+    source_count: int | None = _setting(
+        "N", "The number of nodes of the group, which are the tasks that read in parallel."
+    )
+    max_offsets_per_trigger: int | None = _setting("N", "The maximum number of rows in one round.")
     trigger: str = _setting(
         "WHEN",
-        "available-now (the default): read what there is and end. Or how often to start a round, such as 10s; 0s: "
-        "without a pause.",
+        "available-now (the default): read what is there, then end. Or how often to start a round, such as 10s; 0s "
+        "means without a pause.",
         default=AVAILABLE_NOW,
     )
     lineage: str | None = _setting(
         "NAMESPACE",
-        "Tell OpenLineage what the run reads and writes, as a job of this namespace with the group's name. Where to is "
-        "said as for all clients of OpenLineage: OPENLINEAGE_URL, or openlineage.yml. Needs the extra lineage.",
+        "Report to OpenLineage what the run reads and writes, as a job in this namespace with the group's name. Set "
+        "the destination as for any OpenLineage client: OPENLINEAGE_URL, or openlineage.yml. Needs the extra lineage.",
     )
     writer: str = _setting(
         "WHO",
-        "Who writes the target's files: tasks, as they read, at about a third of the cost; or spark, which tables with "
-        "rules of their own need. Default: auto, which is tasks where the target lets them.",
+        "Who writes the target's files: tasks, as they read, at about a third of the cost; or spark, which tables "
+        "with their own rules need. Default: auto, which means tasks if the target allows them.",
         default="auto",
     )
     source_options: Mapping[str, str] = _setting(
         "NAME=VALUE",
-        "A further option of the source, such as masterWebPort=8080 (default: that of the settings file, or else "
+        "Another option of the source, such as masterWebPort=8080 (default: the settings file's, otherwise "
         "TUBECLIENT_MASTER_WEB_PORT of the environment, otherwise 8080).",
         flag="--option",
         default_factory=dict,
@@ -260,11 +268,11 @@ class IngestSettings:
     def check_topics(self, names: Collection[str]) -> None:
         """ConfigurationError for topics whose offsets are to be reset that the job does not read, or for `TARGET`."""
         if others := sorted(set(names).difference(self.topics)):
-            raise ConfigurationError(f"the job does not read {', '.join(others)}, whose offsets are to be reset")
+            raise ConfigurationError(f"cannot reset the offsets of {', '.join(others)}, which the job does not read")
         if names and self.starting_offsets == TARGET:
             raise ConfigurationError(
-                f"starting-offsets is {TARGET}, which is no place in a topic to reset offsets to; give earliest,"
-                " latest, group, a time or JSON"
+                f"starting-offsets is {TARGET}, but offsets cannot be reset to that; use earliest, latest, group, a "
+                "time or JSON"
             )
 
     @property

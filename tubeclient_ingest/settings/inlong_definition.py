@@ -45,13 +45,13 @@ def change(old: str, new: str) -> Change:
         for name in {**was, **now}
         if was.get(name) != now.get(name)
     ]
-    texts += [f"the field {name} is removed" for name in had if name not in has]
+    texts += [f"the field {name} was removed" for name in had if name not in has]
     texts += [
         f"the field {name} was {kind} and is {has[name]}" for name, kind in had.items() if has.get(name, kind) != kind
     ]
     # Fields of csv have no names in records, only places.
     if not texts and after.kind == "csv" and list(has)[: len(had)] != list(had):
-        texts = [f"the fields are at other places: {', '.join(has)}"]
+        texts = [f"the order of fields changed: {', '.join(has)}"]
     added = {name: kind for name, kind in has.items() if name not in had}
     return Change(added, printable("; ".join(texts)) or None)
 

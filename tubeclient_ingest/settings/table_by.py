@@ -37,8 +37,8 @@ class StreamId(str):
     def __new__(cls, text: str) -> StreamId:
         if re.fullmatch(cls.FORM, text) is None and text not in OWN:
             raise ConfigurationError(
-                f"stream {text!r} cannot name a table: that takes 1 to 200 letters, digits, _, . and -, of which the"
-                " first is none of _ and ."
+                f"stream {text!r} cannot name a table: use 1 to 200 letters, digits, _, . and -, and do not start "
+                "with _ or ."
             )
         return super().__new__(cls, text)
 
@@ -103,7 +103,7 @@ class TableBy:
         if settings.inlong_group is not None:
             if text is not None:
                 raise ConfigurationError(
-                    "inlong-group and table-by both say which table a record is for; keep one of the two"
+                    "inlong-group and table-by both decide which table a record goes to; keep one of them"
                 )
             return cls("inlong", (settings.inlong_group,))
         if text is None:
@@ -131,15 +131,17 @@ class TableBy:
             )
         needed = CHANGES if found.kind == "envelope" else ("raw", "json", *CHANGES)
         if kind not in needed:
-            raise ConfigurationError(f"table-by is {text}, and the format is {kind}; that is for {', '.join(needed)}")
+            raise ConfigurationError(f"table-by is {text}, but the format is {kind}; that is for {', '.join(needed)}")
         if settings.key == (PK_NAMES,) and kind in CHANGES and not has_no_schema:
             raise ConfigurationError(
                 f"key is {PK_NAMES}, which needs columns from the events; leave schema out, or name the key's columns"
             )
         if reads_keys and kind != "canal-json":
-            raise ConfigurationError(f"key is {PK_NAMES}, and events of {kind} name no key; name its columns")
+            raise ConfigurationError(f"key is {PK_NAMES}, but events of {kind} do not name the key; name its columns")
         if kind == "canal-json" and "schema" in words:
-            raise ConfigurationError(f"table-by is {text}, and messages of canal-json name no schema; leave it out")
+            raise ConfigurationError(
+                f"table-by is {text}, but messages of canal-json do not name a schema; leave it out"
+            )
         return found
 
     @property
@@ -317,18 +319,18 @@ class TableBy:
         if whole in target:
             if len(parts) > 1 and is_name(target):
                 raise ConfigurationError(
-                    f"target is {target}, and names in catalogs have no dots, which {whole} has here; write"
-                    f" {' and '.join(parts)}"
+                    f"target is {target}, but catalog names cannot have dots, which {whole} has here; write "
+                    f"{' and '.join(parts)}"
                 )
             return
         lacking = [part for part in parts if part not in target] or ([] if parts else [whole])
         if lacking:
             raise ConfigurationError(
-                f"target is {target} for all streams; write {lacking[0]} where that belongs"
+                f"target is {target} for all streams; add {lacking[0]} where that belongs"
                 + (f", or {whole} for the whole name" if parts else "")
             )
         if not all(re.search("[./]", between) for between in self.glob(target)[1:-1]):
             raise ConfigurationError(
-                f"target is {target}, in which two streams could have one table; write . or / between its parts, or"
-                f" {whole} for the whole name"
+                f"target is {target}, so two streams could get the same table; write . or / between its parts, or "
+                f"{whole} for the whole name"
             )

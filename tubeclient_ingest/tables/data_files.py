@@ -77,13 +77,13 @@ class Place:
 
             return PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
         if not Path(self.uri).is_dir():
-            raise FileNotFoundError(f"the folder of the table, {self.uri}, is not there for the task that writes to it")
+            raise FileNotFoundError(f"the task that writes to the table does not find its folder, {self.uri}")
         return SubTreeFileSystem(self.uri, LocalFileSystem())
 
     def text_of(self, error: OSError) -> str:
         """What the storage said, in one line and without values of options; delta-rs says the cause in further ones."""
         text = scrub(str(error), self.storage_options)
-        return f"{text} (tasks reach the store by storage-options)" if "://" in self.uri else text
+        return f"{text} (tasks access the store with storage-options)" if "://" in self.uri else text
 
 
 class DataFiles:

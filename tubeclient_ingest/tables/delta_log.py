@@ -105,8 +105,8 @@ class DeltaLog:
             found = [] if self.handle is None else list(self._last(self.handle.version(), limit))
         if self.handle is not None and not found:
             raise LogError(
-                f"the newest commit of {self.where} is gone from its log, and a checkpoint is left. Copy the rows"
-                " into a new table, or remove it"
+                f"the newest commit of {self.where} is missing from its log, and only a checkpoint is left. Copy the "
+                "rows into a new table, or remove this one"
             )
         self._entries = {entry.version: entry for entry in found[:_MOST_ENTRIES]}
         return found

@@ -102,8 +102,8 @@ class IcebergTable:
             text = f"pyiceberg cannot use {self.where}: {scrub(str(error).split(chr(10))[0], self._secrets())}"
             if self._warehouse is None and not is_conflict:
                 text = text.rstrip(".") + (
-                    f". Look whether the catalog {self._catalog_name} and its storage answer, and what .pyiceberg.yaml"
-                    " or the environment says of them"
+                    f". Check that the catalog {self._catalog_name} and its storage answer, and how .pyiceberg.yaml "
+                    "or the environment configures them"
                 )
             raise LogError(text, is_conflict=is_conflict) from None
 
@@ -120,8 +120,8 @@ class IcebergTable:
             if own_properties(self._catalog_name):
                 raise
             raise ConfigurationError(
-                f"the name {self.where} begins with a catalog's, and what {self._catalog_name} is pyiceberg does not"
-                " know. Describe it in .pyiceberg.yaml or the environment, with type and uri, or give a warehouse"
+                f"the name {self.where} must begin with a catalog, but pyiceberg does not know {self._catalog_name}. "
+                "Configure it in .pyiceberg.yaml or the environment, with type and uri, or set warehouse"
             ) from None
 
     def _load(self) -> Table | None:
@@ -148,17 +148,16 @@ class IcebergTable:
         found = handle.metadata
         if found.format_version != 2:
             raise ConfigurationError(
-                f"{self.where} is a table of Iceberg's format version {found.format_version}, and the job writes those"
-                " of version 2"
+                f"{self.where} has Iceberg's format version {found.format_version}, but the job writes version 2"
             )
         schema = handle.schema()
         for field in handle.spec().fields:
             kind = str(schema.find_type(field.source_id))
             if str(field.transform) != "identity" or kind not in PARTITIONS:
                 raise ConfigurationError(
-                    f"{self.where} is partitioned by {field.transform} of {schema.find_column_name(field.source_id)},"
-                    f" {kind}; the job writes tables that are partitioned by columns as they are, of the types"
-                    f" {', '.join(PARTITIONS)}"
+                    f"{self.where} is partitioned by {field.transform} of "
+                    f"{schema.find_column_name(field.source_id)}, {kind}; the job writes tables that are partitioned "
+                    f"by unchanged columns, of the types {', '.join(PARTITIONS)}"
                 )
         columns = from_arrow_schema(schema.as_arrow(), prefer_timestamp_ntz=True)
         return TableDetail(str(found.table_uuid), handle.location(), columns, dict(found.properties))
@@ -187,7 +186,7 @@ class IcebergTable:
             f"{name}, which is {kinds[name]}" for name in partition_by if kinds[name] not in SPARKS_PARTITIONS
         ]:
             raise ConfigurationError(
-                f"partition-by names {wrong[0]}; Iceberg's tables are partitioned by {', '.join(SPARKS_PARTITIONS)}"
+                f"partition-by names {wrong[0]}; Iceberg tables can be partitioned by {', '.join(SPARKS_PARTITIONS)}"
             )
         schema = arrow_types(columns)
         with self._explained(), contextlib.suppress(TableAlreadyExistsError):
@@ -292,10 +291,15 @@ class IcebergTable:
                 newest = next(commits_of(found, self.where)).version
                 is_same = found.current_snapshot_id == self._main and record.based_on in (None, newest)
                 if not is_same:
-                    raise LogError(f"{self.where} was looked at since what the commit is based on", is_conflict=True)
+                    raise LogError(
+                        f"{self.where} was read again after the state that the commit is based on", is_conflict=True
+                    )
                 taken = int(found.properties.get(record.transaction_id, 0))
                 if taken >= record.sequence:
-                    raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
+                    raise LogError(
+                        f"{self.where} already has a commit with number {taken}, which this commit does not exceed",
+                        is_conflict=True,
+                    )
                 properties = {RECORD: record.to_json()}
                 made.set_properties({record.transaction_id: str(record.sequence)})
             append = made.update_snapshot(snapshot_properties=properties).merge_append()

@@ -61,7 +61,7 @@ class LogTable:
         if folder is None and not storage_options:
             return f"storage-options are not given, and it is in {urlsplit(detail.location).scheme or 'a catalog'}"
         if folder is not None and not is_known_to_delta_rs(folder):
-            return "its path has characters that delta-rs does not take"
+            return "its path has characters that delta-rs does not accept"
         try:
             import deltalake  # noqa: F401
         except ImportError:
@@ -133,11 +133,16 @@ class LogTable:
         if record is not None:
             # delta-rs refuses only what came since the handle's version.
             if record.based_on is not None and record.based_on != handle.version():
-                raise LogError(f"{self.where} was looked at since what the commit is based on", is_conflict=True)
+                raise LogError(
+                    f"{self.where} was read again after the state that the commit is based on", is_conflict=True
+                )
             with self._log.explained():
                 taken = handle.transaction_version(record.transaction_id)
             if taken is not None and taken >= record.sequence:
-                raise LogError(f"{self.where} has a commit of number {taken}, and this is one", is_conflict=True)
+                raise LogError(
+                    f"{self.where} already has a commit with number {taken}, which this commit does not exceed",
+                    is_conflict=True,
+                )
             properties = CommitProperties(
                 custom_metadata={"userMetadata": record.to_json()},
                 app_transactions=[Transaction(record.transaction_id, record.sequence)],

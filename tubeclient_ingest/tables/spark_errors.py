@@ -16,9 +16,9 @@ from tubeclient.printable import without_passwords
 _log = logging.getLogger(__name__)
 
 _RESET_OFFSETS: Final = (
-    "If its brokers lost their newest messages, go on with --option failOnDataLoss=false. If a topic was deleted and "
-    "created again, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or to"
-    " earliest, wherever the rows end"
+    "If its brokers lost their newest messages, continue with --option failOnDataLoss=false. If a topic was deleted "
+    "and recreated, reset its offsets once (--reset-offsets TOPIC, or Ingest.reset_offsets): to starting-offsets, or "
+    "to earliest, wherever the rows end"
 )
 """Advice for when the brokers no longer have the offsets at which the target's rows end."""
 
@@ -160,15 +160,15 @@ def _advised(cause: str, *, condition: str) -> IngestFailed:
 # A bad record ends its task with Spark's raise_error.
 _RAISED: Final = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({BAD_RECORD}.*?)\.? SQLSTATE: P0001", re.DOTALL)
 _CORRECT_THE_FORMAT: Final = (
-    "Nothing of its round was written. Correct the format or the schema, or give bad-records to keep such records in a"
-    " table of their own, and start the job again: it continues where the target ends"
+    "Nothing of its round was written. Correct the format or the schema, or set bad-records to keep such records in "
+    "another table, and start the job again: it continues where the target ends"
 )
 
 _ADVICE: Final = {
     "BAD_RECORD": _CORRECT_THE_FORMAT,
-    "CORRUPT_MESSAGE": "In this job, give bad-records: that table keeps such messages, and the job goes on",
+    "CORRUPT_MESSAGE": "In this job, set bad-records: that table keeps such messages, and the job continues",
     "DATA_LOSS": _RESET_OFFSETS,
-    "DELTA_CANNOT_CREATE_LOG_PATH": "Look whether the folder above it is there, and whether Spark may write to it",
+    "DELTA_CANNOT_CREATE_LOG_PATH": "Check that its parent folder exists, and that Spark may write to it",
 }
 
 # An error that left a task through spark_source.boundary; Spark may append its own state.

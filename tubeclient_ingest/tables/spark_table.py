@@ -102,11 +102,11 @@ class SparkTable:
                 return None
             if error.getCondition() == "REQUIRES_SINGLE_PART_NAMESPACE":
                 raise ConfigurationError(
-                    f"this session has no catalog of the name {self.where.partition('.')[0]}; SHOW CATALOGS lists them"
+                    f"this session has no catalog named {self.where.partition('.')[0]}; SHOW CATALOGS lists them"
                 ) from None
             raise
         if found.format != "delta":
-            raise ConfigurationError(f"{self.where} is a table of format {found.format}, and the job writes Delta's")
+            raise ConfigurationError(f"{self.where} has the table format {found.format}, but the job writes Delta")
         columns, properties = self._spark.table(self.sql).schema, dict(found.properties or {})
         return TableDetail(found.id, found.location or "", columns, properties, tuple(found.partitionColumns or ()))
 
@@ -139,7 +139,7 @@ class SparkTable:
                 parts.append(f"{words} ({', '.join(map(quoted, names))})")
         if properties:
             parts.append(f"TBLPROPERTIES ({_pairs(properties)})")
-        with explained(f"the table {self.where} cannot be made: "):
+        with explained(f"the table {self.where} cannot be created: "):
             for tries in range(_TRIES):
                 try:
                     self._spark.sql(" ".join(parts)).collect()
@@ -150,7 +150,10 @@ class SparkTable:
                     if error.getCondition() != "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":
                         raise
                     if tries == _TRIES - 1:
-                        advice = "If it is one, the catalog forgot it when Spark ended; give the folder as the target"
+                        advice = (
+                            "If it is a Delta table, the catalog forgot it when Spark ended; use the folder as the "
+                            "target"
+                        )
                         raise IngestFailed(f"{failure(str(error))} {advice}") from None
                 # Perhaps it is of another job, which has made the folder, and soon the table.
                 time.sleep(backoff_ms(tries, random.random()) / 1000)

@@ -111,7 +111,7 @@ class GroupProperty(NamedTuple):
             return cls(tuple((int(first), int(last)) for first, last in found["undone"]), tuple(found["tableIds"]))
         except (ValueError, TypeError, KeyError):
             raise ConfigurationError(
-                f"the property {name} of the target is {text!r}, which the job does not write; remove it"
+                f"the property {name} of the target is {text!r}, which the job does not support; remove it"
             ) from None
 
 

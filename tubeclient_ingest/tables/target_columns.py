@@ -91,14 +91,14 @@ def check_columns(table: StructType, rows: StructType, where: str, *, evolve: bo
     for name, kind, wanted in _differences(table, rows):
         if kind is not None:
             raise OtherColumns(
-                f"column {name} of {where} has type {kind}, and the job's rows have {wanted} there. Give the schema"
-                " with the table's type, or another target, or change the table's column first"
+                f"column {name} of {where} has type {kind}, but the job's rows have {wanted} there. Use the table's "
+                "type in the schema, use another target, or change the table's column first"
             )
         missing.append(f"{name} {wanted}")
     if missing and not evolve:
         raise OtherColumns(
-            f"{where} lacks columns of the job's rows: {', '.join(missing)}. To let the job add them to the table, set"
-            " evolve"
+            f"{where} lacks columns of the job's rows: {', '.join(missing)}. Set evolve to let the job add them to "
+            "the table"
         )
 
 
@@ -257,7 +257,7 @@ def _of_columns(columns: StructType, names: tuple[str, ...] = ()) -> Iterator[tu
         path = (*names, column.name)
         name, sql = ".".join(path), ".".join(map(quoted, path))
         if not column.nullable:
-            yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target and has no value"
+            yield f"{sql} IS NOT NULL", f"{name} is NOT NULL in the target but has no value"
         text = column.metadata.get(LENGTH_OF_TEXT, "")
         if (length := _LENGTH.fullmatch(text)) is not None:
             yield f"coalesce(length({sql}) <= {length[1]}, true)", f"the value of {name} is too long for {text}"

@@ -184,8 +184,8 @@ def _staged(
             raise
         text = next((route.place.text_of(error) for route in routes.values()), str(error))
         raise FilesNotWritten(
-            f"a task cannot write the files of a round: {text}. Nothing of the round was written. Mend that and start"
-            " again: the job goes on where the rows end"
+            f"a task cannot write the files of a round: {text}. Nothing of the round was written. Fix that and start "
+            "again: the job continues where the rows end"
         ) from None
 
 
