@@ -27,7 +27,7 @@ __all__ = ["bad_records_app"]
 
 bad_records_app = typer.Typer(
     name="bad-records",
-    help="Look at the bad records of `tubeclient ingest --bad-records`, and try them again.",
+    help="Show the bad records of `tubeclient ingest --bad-records`, and retry them.",
     no_args_is_help=True,
 )
 
@@ -36,7 +36,7 @@ _TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only those whose reason has this text in it, in any case.")
+    str | None, typer.Option(metavar="TEXT", help="Only records whose reason contains this text, in any case.")
 ]
 
 
@@ -45,9 +45,10 @@ def show(
     settings: Settings,
     reason: PartOfReason = None,
     since: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=_TIMES, help="Only those since then: 2026-11-21T10:31Z.")
+        datetime | None,
+        typer.Option(metavar="TIME", formats=_TIMES, help="Only records from this time on, such as 2026-11-21T10:31Z."),
     ] = None,
-    newest: Annotated[int, typer.Option(metavar="N", min=1, help="The most records to show.")] = 20,
+    newest: Annotated[int, typer.Option(metavar="N", min=1, help="The maximum number of records to show.")] = 20,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
     json: AsJson = False,
@@ -76,7 +77,7 @@ def show(
                 console.print(f"    {record['value']}", soft_wrap=True)
         if document["records"]:
             shown = len(document["newest"])
-            console.print(f"{document['records']:,} records, of which the newest {shown:,} are shown")
+            console.print(f"{document['records']:,} records; showing the newest {shown:,}")
         else:
             console.print("no bad records match" if reason or since else "there are no bad records")
 
@@ -85,17 +86,19 @@ def show(
 def retry(
     settings: Settings,
     reason: PartOfReason = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would move, without changing anything.")
+    ] = False,
     spark_master: SparkMaster = None,
     conf: SparkConf = None,
     json: AsJson = False,
 ) -> None:
-    """Parse a job's bad records again, and move those that are good now to the target.
+    """Parse a job's bad records again, and move those that are now good to the target.
 
-    Correct the format or the schema in the settings first.
-    Each record is moved once. If the command is killed, nothing was moved, or
-    all: start it again. The job may run meanwhile. Messages that the source
-    itself cannot read stay bad.
+    First correct the format or the schema in the settings. Each record is moved
+    once. If the command is killed, it has moved either nothing or everything:
+    start it again. The job may keep running. Messages that the source itself
+    cannot read stay bad.
 
     Example:
 
@@ -108,11 +111,11 @@ def retry(
             counts = {"moved": retried.moved, "stillBad": retried.still_bad, "notReadable": retried.unread}
             print_json({"dryRun": dry_run, **counts, "withoutValue": retried.without_value})
             return
-        others = "" if reason is None else "; those with other reasons were not tried"
+        others = "" if reason is None else "; records with other reasons were not tried"
         if retried.unread:
-            others += f"; {retried.unread:,} more were not tried, as the source itself cannot read their messages"
+            others += f"; {retried.unread:,} more were not tried, because the source itself cannot read their messages"
         if retried.without_value:
-            others += f"; {retried.without_value:,} more were not tried, as their values were not kept"
+            others += f"; {retried.without_value:,} more were not tried, because their values were not kept"
         moved = "to be moved to the target, which this dry run did not do" if dry_run else "moved to the target"
         typer.echo(
             f"tried {counted(retried.moved + retried.still_bad, 'bad record')}: {retried.moved:,} {moved},"

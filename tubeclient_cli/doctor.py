@@ -44,11 +44,11 @@ def doctor(
         typer.Option(
             metavar="HOST:PORT,...",
             envvar=MASTERS_VARIABLE,
-            help="The cluster's masters; without it none is checked.",
+            help="The cluster's masters; without this, no cluster is checked.",
         ),
     ] = None,
     consumer_group: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The group, to check with --topic whether it can read.")
+        str | None, typer.Option(metavar="NAME", help="The group; with --topic, checks whether it can read.")
     ] = None,
     topic: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A topic to read; may be given several times.")
@@ -59,8 +59,8 @@ def doctor(
 ) -> None:
     """Check what a query needs: Java, Python, packages, cluster, table.
 
-    Each line says OK or PROBLEM, and how to mend it. Nothing is changed, and
-    the group's nodes are not touched.
+    Each line says OK, or PROBLEM and how to fix it. The command changes
+    nothing, and does not touch the group's nodes.
 
     Examples:
 
@@ -106,12 +106,12 @@ def _java() -> str:
             [path or "java", "-version"], capture_output=True, text=True, timeout=_JAVA_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        fault = "there is no java in JAVA_HOME or PATH"
+        fault = "no java found in JAVA_HOME or PATH"
     else:
         found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
         if found is not None and int(found[1]) >= _LEAST_JAVA:
             return f"{found[1]}, {path}"
-        fault = f"{path} is Java {found[1]}" if found else f"{path} does not tell its version"
+        fault = f"{path} is Java {found[1]}" if found else f"{path} does not show its version"
     raise ConfigurationError(
         f"{fault}; install JDK {_LEAST_JAVA}, and set JAVA_HOME to it", condition="JAVA_NOT_USABLE"
     )
@@ -195,5 +195,5 @@ def _table(uri: str, storage_options: list[str] | None) -> str:
 
     table = table_at(uri, storage_options, may_be_new=True)
     if not table.exists():
-        return "is not there yet: the first query with it creates it"
+        return "does not exist yet: the first query that uses it creates it"
     return f"has {counted(len(table.groups()), 'group')}"

@@ -42,8 +42,8 @@ __all__ = ["groups_app"]
 
 groups_app = typer.Typer(
     name="groups",
-    help="Show consumer groups and the positions that brokers keep of them, and move these. For those in an offsets "
-    "table there is `tubeclient offsets`.",
+    help="Show consumer groups and the positions that brokers keep for them, and move these positions. For positions "
+    "in an offsets table, use `tubeclient offsets`.",
     no_args_is_help=True,
 )
 
@@ -62,11 +62,11 @@ _Topics = Annotated[
 
 @groups_app.command("list")
 def list_groups(master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
-    """List the groups with clients online, and those of which the brokers keep positions.
+    """List the groups that have online clients or positions on the brokers.
 
-    Of groups without clients the topics are not known. Reader groups, with
-    which queries read ranges, are left out. `offsets list` lists the groups
-    of an offsets table.
+    The topics of groups without clients are unknown. Reader groups, which
+    queries use to read ranges, are left out. `offsets list` lists the groups of
+    an offsets table.
 
     Example:
 
@@ -83,7 +83,7 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
         try:
             others = set(admin.stored_groups()) - {row["group"] for row in rows}
         except BrokerFailed as error:
-            print_stderr(f"groups without clients online are left out: {error}")
+            print_stderr(f"groups without online clients are left out: {error}")
             others = set()
         rows += [{"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None]
         if json:
@@ -91,19 +91,19 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
         elif rows:
             print_rows(table_console(), rows)
         else:
-            typer.echo("the cluster knows no group; `offsets list` shows those of queries")
+            typer.echo("the cluster has no groups; `offsets list` shows the groups of queries")
 
 
 @groups_app.command("show")
 def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = None, json: AsJson = False) -> None:
-    """Show a group's clients with their partitions, its positions at the brokers, and how many messages are behind.
+    """Show a group's clients with their partitions, its positions on the brokers, and how many messages it is behind.
 
-    Clients report with their heartbeats, and brokers save positions every
-    5 s, so what is shown may be some seconds old. A store's partitions share
-    its index, so the messages of one partition are an upper bound.
+    Clients report with their heartbeats, and brokers save positions every 5 s,
+    so the output may be some seconds old. A store's partitions share its index,
+    so a partition's number of messages is an upper bound.
 
-    A group with an offsets table goes by the table, and `tubeclient ingest`
-    by its target: the position here is old, or there is none. `tubeclient
+    A group with an offsets table uses the table's position, and `tubeclient
+    ingest` its target's: the position here is then old or missing. `tubeclient
     offsets show` shows a table's position and lag.
 
     Example:
@@ -179,12 +179,12 @@ def _print(shown: Mapping[str, Any]) -> None:
         console.print(f"group {shown['group']} has no clients online", soft_wrap=True)
     if shown["partitions"]:
         print_rows(console, shown["partitions"])
-        console.print(f"messages behind in all, as of the brokers, at most: {shown['messagesBehindAtMost']:,}")
+        console.print(f"total messages behind, as of the brokers, at most: {shown['messagesBehindAtMost']:,}")
     else:
         console.print(
-            f"no broker has a position of group {shown['group']}; check its name. A query or an ingest job with an"
-            " offsets table has it there: `tubeclient offsets show`. A job without one has it in its target:"
-            " endOffsets in the userMetadata of the newest commit",
+            f"no broker has a position for group {shown['group']}; check its name. A query or ingest job with an "
+            "offsets table keeps the position there: see `tubeclient offsets show`. A job without one keeps it in "
+            "its target: endOffsets in the userMetadata of the newest commit",
             soft_wrap=True,
         )
     if shown["beyondEnd"]:
@@ -199,26 +199,27 @@ def move(
         str,
         typer.Option(
             metavar="WHERE",
-            help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to "
-            'offsets, as in {"1:clicks:0": 2800}: partitions that are not named stay.',
+            help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to offsets, "
+            'as in {"1:clicks:0": 2800}: other partitions do not move.',
         ),
     ],
     topic: _Topics = None,
     time_zone: TimeZone = "UTC",
     dry_run: DryRun = False,
-    force: Annotated[bool, typer.Option("--force", help="Move a group that has clients online.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Move the group even if it has online clients.")] = False,
     yes: Yes = False,
     option: FurtherOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Move the positions that brokers keep of a group.
+    """Move the positions that brokers keep for a group.
 
-    For consumers, and for queries that begin with startingOffsets=group and
-    have no offsets table. A query with a checkpoint goes on from that, and one
-    with an offsets table from the table: `offsets reset` moves it.
+    For consumers, and for queries that start with startingOffsets=group and
+    have no offsets table. A query with a checkpoint continues from its
+    checkpoint, and one with an offsets table from the table: move that with
+    `offsets reset`.
 
-    A group with clients online is refused. With --force its consumers go on
-    at the new positions; what they have in flight is dropped.
+    The command refuses a group with online clients. With --force its consumers
+    continue at the new positions, and drop what they have in flight.
 
     Example:
 
@@ -247,14 +248,14 @@ def move(
         if json:
             print_json({"group": group, "changed": changed, "moves": [move.row() for move in plan.moves]})
         elif changed:
-            typer.echo(f"group {group} was moved at the brokers")
+            typer.echo(f"moved group {group} on the brokers")
 
 
 def _check_offline(admin: Admin, group: str) -> None:
     if members := admin.group(group).members:
         raise ConfigurationError(
             f"group {group} has {counted(len(members), 'client')} online, {members[0].client_id} among them; stop "
-            "them, or --force moves it anyway"
+            "them, or use --force to move it anyway"
         )
 
 

@@ -25,41 +25,44 @@ _PAGES: Final = ("home", "search", "product", "basket", "checkout")
 
 def server(
     data_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where topics, messages and groups' positions are kept.")
+        Path, typer.Option(metavar="DIR", help="The folder for topics, messages and groups' positions.")
     ],
     topic: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME[:STORES[:PARTITIONS]]",
-            help="A topic of every broker, with that many stores, and partitions per store (default 1 and 1); may be "
-            "given several times. An existing topic may grow.",
+            help="A topic to create on every broker, with this many stores, and partitions per store (default: 1 and "
+            "1); may be given several times. An existing topic may grow.",
         ),
     ] = None,
     sample: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Put N clicks, as JSON, into each --topic that has no message yet.")
+        int, typer.Option(metavar="N", min=0, help="Put N clicks, as JSON, into each --topic that is still empty.")
     ] = 0,
-    brokers: Annotated[int, typer.Option(metavar="N", help="How many brokers; their ids are 1 to N.")] = 1,
+    brokers: Annotated[int, typer.Option(metavar="N", help="The number of brokers; their ids are 1 to N.")] = 1,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The address to listen on. Whoever reaches it may do everything.")
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on. Anyone who can reach it can do anything.")
     ] = "127.0.0.1",
-    master_port: Annotated[int, typer.Option(metavar="P", help="The master's port; 0: any free one.")] = 0,
-    master_web_port: Annotated[int, typer.Option(metavar="P", help="The master's HTTP port; 0: any free one.")] = 0,
-    broker_port: Annotated[int, typer.Option(metavar="P", help="Broker n listens on P+n-1; 0: any free ones.")] = 0,
+    master_port: Annotated[int, typer.Option(metavar="P", help="The master's port; 0: any free port.")] = 0,
+    master_web_port: Annotated[int, typer.Option(metavar="P", help="The master's HTTP port; 0: any free port.")] = 0,
+    broker_port: Annotated[int, typer.Option(metavar="P", help="Broker n listens on P+n-1; 0: any free ports.")] = 0,
     ready_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all addresses to this file when ready, as JSON; removed at the end."),
+        typer.Option(
+            metavar="FILE",
+            help="Write all addresses to this file, as JSON, when the server is ready. The file is removed at the end.",
+        ),
     ] = None,
 ) -> None:
     """Run an embedded TubeMQ, a master and brokers in one process, until Ctrl-C.
 
-    It speaks TubeMQ's wire protocol and has neither replication nor users: use
-    it for tests, demos and benchmarks. EmbeddedTubeMQ in Python has TLS and
-    users too. It listens on this machine alone unless --host says
-    otherwise. It prints where once it is ready; --ready-file is for scripts.
-    The confModAuthToken that changes of topics need is embedded.
+    The server speaks TubeMQ's wire protocol, without replication or users: use
+    it for tests, demos and benchmarks. EmbeddedTubeMQ in Python also has TLS
+    and users. The server listens only on this machine unless --host says
+    otherwise. When it is ready, it prints its addresses; scripts can use
+    --ready-file. To change topics, use embedded as the confModAuthToken.
 
     The data directory keeps topics, messages and positions for the next start.
-    A port that was given as 0 is another one then. Ctrl-C or SIGTERM end it
+    A port given as 0 differs on each start. Ctrl-C or SIGTERM ends the server
     cleanly, with exit code 0.
 
     Example:
@@ -89,7 +92,7 @@ def server(
         try:
             cluster.start()
         except OSError as error:
-            hint = "; end the program that listens there, or give another port" if error.errno == EADDRINUSE else ""
+            hint = "; stop the program that listens there, or use another port" if error.errno == EADDRINUSE else ""
             raise ConfigurationError(f"{error}{hint}") from None
         try:
             _load_sample(cluster, topics, sample)

@@ -29,7 +29,7 @@ _WAIT_SECONDS = 120.0
 
 topics_app = typer.Typer(
     name="topics",
-    help="Show, create and alter the topics of a cluster.",
+    help="Show, create and alter a cluster's topics.",
     no_args_is_help=True,
 )
 
@@ -114,7 +114,7 @@ def create_topic(
         topic = new_topic_name(topic)
         admin = _changing_admin(master_servers, option, token_file)
         if admin.topics([topic]):
-            raise ConfigurationError(f"topic {topic} exists already; `tubeclient topics alter` changes it")
+            raise ConfigurationError(f"topic {topic} already exists; use `tubeclient topics alter` to change it")
         admin.create_topic(topic, stores=stores, partitions_per_store=partitions)
         _after(admin, topic, "created", stores, partitions)
 
@@ -139,13 +139,13 @@ def alter_topic(
     """
     with clear_errors("topics alter"):
         if stores is None and partitions is None:
-            raise ConfigurationError("nothing is to be changed; give --stores or --partitions")
+            raise ConfigurationError("nothing to change; give --stores or --partitions")
         admin = _changing_admin(master_servers, option, token_file)
         for on in _one(admin, topic).on_brokers:
             if (stores or on.stores) < on.stores or (partitions or on.partitions_per_store) < on.partitions_per_store:
                 raise ConfigurationError(
-                    f"topic {topic} has {on.stores} stores of {on.partitions_per_store} partitions on {on.broker}, and "
-                    "cannot shrink"
+                    f"topic {topic} has {on.stores} stores of {on.partitions_per_store} partitions on {on.broker} "
+                    "and cannot shrink"
                 )
         admin.alter_topic(topic, stores=stores, partitions_per_store=partitions)
         _after(admin, topic, "altered", stores, partitions)
@@ -157,8 +157,8 @@ def _changing_admin(master_servers: str, option: list[str] | None, token_file: s
 
     if token_file is None and not os.environ.get(_TOKEN_VARIABLE):
         raise ConfigurationError(
-            "changes need the masters' confModAuthToken, of master.ini (of `tubeclient server`: embedded); give a file "
-            f"with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
+            "changes need the masters' confModAuthToken from master.ini (for `tubeclient server`: embedded); give a "
+            f"file with --token-file, or set the environment variable {_TOKEN_VARIABLE}"
         )
     settings = own_web(settings_of(master_servers, further_options(option)))
     if token_file is not None:
@@ -216,6 +216,6 @@ def _after(admin: Admin, name: str, what: str, stores: int | None, partitions: i
             typer.echo(f"topic {name} was {what}: {there} on {counted(len(topic.on_brokers), 'broker')}")
             return
         if time.monotonic() >= deadline:
-            typer.echo(f"topic {name} was {what}; not all brokers have loaded it yet, `topics show` tells")
+            typer.echo(f"topic {name} was {what}; some brokers have not loaded it yet, check with `topics show`")
             raise typer.Exit(ExitCode.FAILED)
         time.sleep(_POLL_SECONDS)

@@ -102,8 +102,8 @@ def test_a_table_that_is_not_one_shows_no_secret(tmp_path: Path) -> None:
     [
         ("echo 'openjdk version \"11.0.2\"'", "is Java 11; install JDK 17"),
         ("echo 'java version \"1.8.0_292\"'", "is Java 8; install JDK 17"),
-        ("exit 1", "does not tell its version"),
-        (None, "there is no java in JAVA_HOME or PATH"),
+        ("exit 1", "does not show its version"),
+        (None, "no java found in JAVA_HOME or PATH"),
     ],
 )
 def test_a_java_that_spark_cannot_use(

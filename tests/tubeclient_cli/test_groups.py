@@ -76,11 +76,11 @@ def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> N
     ]
     text = lines(cluster.text("groups", "show", "reads"))
     assert "1:clicks:0 112 0 280 6" in text
-    assert text[-1] == "messages behind in all, as of the brokers, at most: 6"
+    assert text[-1] == "total messages behind, as of the brokers, at most: 6"
     unknown = cluster.text("groups", "show", "nobody")
-    assert "no broker has a position of group nobody; check its name. A query" in unknown
+    assert "no broker has a position for group nobody; check its name. A query" in unknown
     assert "`tubeclient offsets show`" in unknown
-    assert "without one has it in its target" in unknown
+    assert "without one keeps it in its target" in unknown
     with EmbeddedTubeMQ(tmp_path / "other", [TopicConfig("clicks")]) as tube:
         tube.load("clicks", [NewMessage(0, b"x")] * 10)
         other = ClusterCommands.of(tube)
@@ -88,18 +88,18 @@ def test_positions_at_the_brokers(cluster: ClusterCommands, tmp_path: Path) -> N
         tube.inspect(lambda broker: broker.stores.get("clicks", 0).truncate(56))
         assert other.json("groups", "show", "reads")["beyondEnd"] == [str(A)]
         text = lines(other.text("groups", "show", "reads"))
-    assert text[-1].startswith("positions beyond the last message of their broker: 1:clicks:0. The topic was made anew")
+    assert text[-1].startswith("positions beyond the broker's last message: 1:clicks:0. The topic was recreated")
 
 
 def test_a_move(cluster: ClusterCommands) -> None:
     text = lines(cluster.text("groups", "move", "reads", "--to", "latest", "--dry-run"))
-    assert text[0].startswith("group reads, a dry run; messages are skipped, or read again")
+    assert text[0].startswith("group reads, a dry run; messages skipped (below 0: read again)")
     assert text[-2:] == ["1:clicks:0 112 280 6", "1:clicks:1 - 280 -"]
     assert positions(cluster, "reads") == {A: 112}
     done = cluster.run("groups", "move", "reads", "--to", "latest", given=b"n\n")
     assert (done.exit_code, "nothing was changed" in done.stderr) == (1, True)
     assert positions(cluster, "reads") == {A: 112}
-    assert "was moved at the brokers" in cluster.text("groups", "move", "reads", "--to", "latest", given=b"y\n")
+    assert "moved group reads on the brokers" in cluster.text("groups", "move", "reads", "--to", "latest", given=b"y\n")
     assert positions(cluster, "reads") == {A: 280, B: 280}
     found = cluster.json("groups", "move", "reads", "--to", '{"1:clicks:1": 28}', "--yes")
     assert found == {
@@ -108,7 +108,7 @@ def test_a_move(cluster: ClusterCommands) -> None:
         "moves": [{"partition": str(B), "from": 280, "to": 28, "messagesAtMost": -9}],
     }
     again = cluster.text("groups", "move", "reads", "--to", '{"1:clicks:1": 28}', "--yes")
-    assert again == "group reads has these positions already, nothing moves\n"
+    assert again == "group reads already has these positions, nothing moves\n"
 
 
 def test_a_move_goes_no_further_than_the_brokers_messages(cluster: ClusterCommands) -> None:
@@ -148,7 +148,7 @@ def test_a_group_that_starts_while_the_question_waits_is_refused(
         (["move", "reads", "--to", "yesterday", "--yes"], "--to is 'yesterday'; write earliest"),
         (["move", "reads", "--to", "latest", "--json"], "--json does not prompt; add --yes"),
         (["move", "reads", "--to", "latest", "--topic", "klicks", "--yes"], "no topic klicks; did you mean clicks?"),
-        (["move", "reads", "--to", '{"1:clicks:9": 0}', "--yes"], "--to names partition 1:clicks:9, which there is"),
+        (["move", "reads", "--to", '{"1:clicks:9": 0}', "--yes"], "--to names partition 1:clicks:9, which does"),
         (["move", "nobody", "--to", "latest", "--yes"], "`tubeclient offsets reset` for a query with an offsets table"),
     ],
 )

@@ -35,18 +35,24 @@ def audit(
     settings: Annotated[Path | None, typer.Option(help="The job's TOML file.")] = None,
     counts: Annotated[str | None, typer.Option(metavar="PATH", help="The counts table (default: the job's).")] = None,
     audit: Annotated[
-        str | None, typer.Option(metavar="URL", help="InLong's audit-service, to compare with what DataProxy sent.")
+        str | None,
+        typer.Option(metavar="URL", help="InLong's audit-service, to compare the counts with what DataProxy sent."),
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="From this hour on (default: a day ago).")] = None,
-    time_zone: Annotated[str, typer.Option(metavar="ZONE", help="The zone of Audit's clock, and of --since.")] = "UTC",
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Start from this hour (default: a day ago).")
+    ] = None,
+    time_zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone of Audit's clock, and of --since.")
+    ] = "UTC",
     json: AsJson = False,
 ) -> None:
     """Compare an InLong group's counts with those of InLong's Audit, by stream and hour.
 
-    Without --audit: whether received are as many as written and bad. Exits with
-    1 if records are missing. They are not at the edges of what the job has read:
-    while it has read no record whose data time is an hour past the hour's end,
-    and up to the hours of its first round.
+    Without --audit, checks that as many records were received as were written
+    or bad. Exits with 1 if records are missing. Records do not count as missing
+    at the edges of what the job has read: up to the hours of its first round,
+    and in an hour until the job has read a record whose data time is an hour
+    past that hour's end.
 
     Examples:
 
@@ -66,11 +72,11 @@ def audit(
         service = None if audit is None else AuditService(audit, zone)
         now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
         if (since_ms := moment_ms(since or str(now - 24 * HOUR), "--since", zone)) is None:
-            raise ConfigurationError(f"--since is {since!r}; write a time, as 2026-11-21T10:00Z")
+            raise ConfigurationError(f"--since is {since!r}; write a time, such as 2026-11-21T10:00Z")
         begin = datetime.fromtimestamp(since_ms // 3_600_000 * 3600, UTC)
         job = None if settings is None else load_settings(settings, {}, of_environment())
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):
-            raise ConfigurationError("audit needs --settings of a job with inlong-group, or its --counts")
+            raise ConfigurationError("audit needs the --settings of a job with inlong-group, or its --counts")
         place, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
         group, hours = _read(place, options, None if job is None else job.inlong_group)
         sent = None
@@ -90,13 +96,13 @@ def audit(
         if missing:
             fault = f"{missing} records of group {group} are missing"
         elif sent is not None and not any(line["sent"] for line in lines):
-            fault = f"Audit has nothing of group {group} since {begin.isoformat()}; check --time-zone and DataProxy"
+            fault = f"Audit has nothing for group {group} since {begin.isoformat()}; check --time-zone and DataProxy"
         if json:
             print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": lines})
         else:
             print_rows(table_console(), lines, leave_out=["sent"] if sent is None else [])
             if not lines:
-                print_stderr(f"tubeclient audit: no counts since {begin.isoformat()}; --since takes an earlier time")
+                print_stderr(f"tubeclient audit: no counts since {begin.isoformat()}; try an earlier --since")
         if fault is not None:
             print_stderr(f"tubeclient audit: {fault}")
             raise typer.Exit(ExitCode.FAILED)
@@ -112,7 +118,9 @@ def _read(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str,
     from tubeclient_cli.audit.verdicts import Hour
 
     if is_name(uri):
-        raise ConfigurationError(f"{uri} is a name, for Spark alone; give the location by DESCRIBE DETAIL as --counts")
+        raise ConfigurationError(
+            f"{uri} is a name that only Spark knows; give the location from DESCRIBE DETAIL as --counts"
+        )
     with brought_by("delta"):
         import pyarrow as pa
         from deltalake import DeltaTable, QueryBuilder

@@ -76,7 +76,7 @@ def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
     """The error for a topic that is not among those that are `there`; it names those that are spelled alike."""
     near = near_names([name], there)
     return ConfigurationError(
-        f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows what there is",
+        f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows all topics",
         condition="TOPIC_NOT_FOUND",
     )
 
@@ -104,7 +104,7 @@ def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             # Without the text: it may hold a secret.
-            raise ConfigurationError(f"{flag} takes NAME=VALUE, and one of its values has no name or no equals sign")
+            raise ConfigurationError(f"{flag} takes NAME=VALUE, but one of its values has no name or no equals sign")
         found[name.strip()] = value
     return found
 
@@ -115,7 +115,7 @@ def spark_confs(texts: list[str] | None) -> dict[str, str]:
 
     found = pairs("--conf", texts)
     if SESSION_ZONE in found:
-        raise ConfigurationError(f"--conf {SESSION_ZONE} has a setting of its own, time-zone; set it there")
+        raise ConfigurationError(f"--conf {SESSION_ZONE} has its own setting, time-zone; set it there")
     return found
 
 
@@ -129,7 +129,7 @@ def further_options(texts: list[str] | None, flags: Mapping[str, str] = MappingP
     for name in found:
         flag = {**_FLAGS, **flags}.get(name.lower())
         if flag is not None:
-            raise ConfigurationError(f"--option {name} has a flag of its own, {flag}")
+            raise ConfigurationError(f"--option {name} has its own flag, {flag}")
     return found
 
 
@@ -157,7 +157,7 @@ def no_progress(table: OffsetsTable, consumer_group: str) -> ConfigurationError:
     advice = near_names([consumer_group], groups, most=3) or (
         "check both names" if groups else "it has no group yet: a query writes to it when it starts"
     )
-    return ConfigurationError(f"the offsets table has nothing of group {consumer_group}; {advice}")
+    return ConfigurationError(f"the offsets table has nothing for group {consumer_group}; {advice}")
 
 
 def check_address(option: str, address: str) -> None:
@@ -167,7 +167,7 @@ def check_address(option: str, address: str) -> None:
     try:
         address.encode("idna")
     except UnicodeError:
-        fault = f"{address!r}, which is no host's name"
+        fault = f"{address!r}, which is not a host name"
     if fault:
         raise ConfigurationError(
             f"{option} is {fault}; give an address: 127.0.0.1 for this machine alone, 0.0.0.0 for all that reach it"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DryRun", "Moves", "Yes", "ask", "check_can_ask", "moves_to", "parse_place", "print_moves"]
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, and change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would move, without changing anything.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
@@ -39,7 +39,7 @@ def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
     timestamp_ms = moment_ms(text, where, zone)
     if timestamp_ms is None:
         raise ConfigurationError(
-            f"{where} is {text!r}; write earliest, latest, a time as 2026-11-21T10:31Z, an offset, or JSON from "
+            f"{where} is {text!r}; write earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from "
             'partition keys to offsets, as in {"1:clicks:0": 2800}'
         )
     return OffsetSpec(where, Moment(timestamp_ms))
@@ -85,7 +85,7 @@ def moves_to(
     partitions = view.partitions()
     if unknown := spec.unknown(partitions):
         raise ConfigurationError(
-            f"{spec.option} names partition {unknown[0]}, which there is not", condition="PARTITION_NOT_FOUND"
+            f"{spec.option} names partition {unknown[0]}, which does not exist", condition="PARTITION_NOT_FOUND"
         )
     meant = sorted(partitions) if spec.default is not None else sorted(dict(spec.named))
     try:
@@ -98,7 +98,7 @@ def moves_to(
     wanted = {**before, **resolve(spec, meant, bounds, lambda: before)}
     limits = {key: bounds[key.store] for key in partitions}
     after = {key: limits[key].nearest(at) if key in limits else at for key, at in wanted.items()}
-    warnings = [f"{key} is not in the cluster any more" for key in wanted if key not in limits]
+    warnings = [f"{key} is no longer in the cluster" for key in wanted if key not in limits]
     warnings += [
         f"{key} would be at {at}, but the broker holds {limits[key].min_offset} to {limits[key].max_offset}; using "
         f"{after[key]}"
@@ -132,7 +132,7 @@ def print_moves(group: str, moves: Sequence[PositionMove], warnings: Sequence[st
     console = table_console()
     rows = [move.row() for move in moves]
     if not rows:
-        console.print(f"{group} has these positions already, nothing moves", soft_wrap=True)
+        console.print(f"{group} already has these positions, nothing moves", soft_wrap=True)
         return
-    console.print(f"{group}{', a dry run' if dry_run else ''}; messages are skipped, or read again if below 0:")
+    console.print(f"{group}{', a dry run' if dry_run else ''}; messages skipped (below 0: read again):")
     print_rows(console, rows)

@@ -107,8 +107,9 @@ def make_session(
     if not has_delta(spark):
         end_session(spark)
         raise ConfigurationError(
-            "Spark runs without Delta's jars. With spark-submit give --properties-file conf/spark-defaults.conf, or "
-            "the spark.jars.packages that it has; or name copies of the jars with --conf spark.jars=PATH,...",
+            "Spark is running without Delta's jars. With spark-submit, give --properties-file "
+            "conf/spark-defaults.conf, or its spark.jars.packages; or name copies of the jars with --conf "
+            "spark.jars=PATH,...",
             condition="JARS_NOT_FOUND",
         )
     return spark
@@ -140,7 +141,7 @@ def _check_answers(url: str) -> None:
     try:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:
-        raise ConnectionError(f"no server of Spark Connect answers at {host}:{port}: {error}") from None
+        raise ConnectionError(f"no Spark Connect server answers at {host}:{port}: {error}") from None
 
 
 def has_ended(spark: SparkSession, within_s: float) -> bool:
@@ -237,7 +238,7 @@ def _follow(is_there: Callable[[], bool]) -> None:
 def _report() -> None:
     with contextlib.suppress(OSError, ValueError):
         print(
-            "Spark's JVM has died, and a call into it never ended. Start the command again.",
+            "Spark's JVM died during a call. Start the command again.",
             file=sys.stderr,
             flush=True,
         )

@@ -71,7 +71,7 @@ def time_text(moment: datetime) -> str:
 def beyond_end(partitions: Iterable[str]) -> str:
     """What to say of partitions whose positions their brokers' messages do not reach."""
     return (
-        f"positions beyond the last message of their broker: {', '.join(partitions)}. The topic was made anew, or the "
+        f"positions beyond the broker's last message: {', '.join(partitions)}. The topic was recreated, or the "
         "broker lost its newest messages"
     )
 

@@ -51,8 +51,8 @@ FurtherOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="An option of the source for the connection, such as masterWebPort=8080 (default: "
-        "TUBECLIENT_MASTER_WEB_PORT of the environment, otherwise 8080).",
+        help="A connection option of the source, such as masterWebPort=8080 (default: TUBECLIENT_MASTER_WEB_PORT of "
+        "the environment, otherwise 8080).",
     ),
 ]
 SparkMaster = Annotated[
@@ -62,8 +62,8 @@ StorageOptions = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME=VALUE",
-        help="Access to the table's storage; secrets in it are never printed. They are safer in the environment, as "
-        "AWS_SECRET_ACCESS_KEY.",
+        help="Access to the table's storage; secrets in it are never printed. They are safer in the environment, for "
+        "example as AWS_SECRET_ACCESS_KEY.",
     ),
 ]
 TimeZone = Annotated[

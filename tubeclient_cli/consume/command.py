@@ -21,19 +21,19 @@ def consume(
             "--from",
             metavar="WHERE",
             help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON from partitions to offsets, "
-            'as in {"1:clicks:0": 2800}: only these are read then.',
+            'as in {"1:clicks:0": 2800}, which reads only these partitions.',
         ),
     ] = "earliest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with messages that arrive later.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading messages as they arrive.")] = False,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="End after this many messages.")
+        int | None, typer.Option("--max-messages", "-n", metavar="N", min=1, help="Stop after this many messages.")
     ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option(metavar="TAG", help="Only messages with this tag; may be given several times."),
     ] = None,
     message_id: Annotated[
-        int | None, typer.Option(metavar="ID", help="Only messages with this id, which errors and bad records name.")
+        int | None, typer.Option(metavar="ID", help="Only messages with this id, as errors and bad records show it.")
     ] = None,
     payload: Annotated[
         str,
@@ -49,23 +49,24 @@ def consume(
         bool,
         typer.Option(
             "--json",
-            help="Print one JSON object a message: value, or base64 if it is not UTF-8, partition, offset or packStart "
-            "and packEnd, time, tag, attributes and messageId.",
+            help="Print one JSON object per message: value, or base64 if it is not UTF-8, partition, offset or "
+            "packStart and packEnd, time, tag, attributes and messageId.",
         ),
     ] = False,
 ) -> None:
     """Print the messages of a topic, and end where the topic ended at the start.
 
-    With --follow it goes on until Ctrl-C. Partitions are read one after the
-    other; messages have an order within each. `tubeclient produce
-    --format json` takes what --json prints.
+    With --follow it keeps reading until Ctrl-C. Partitions are read one after
+    another; messages are ordered within each. `tubeclient produce --format
+    json` accepts what --json prints.
 
-    Messages carry no offset. With --json it is counted where a pack, the
-    messages of one fetch, holds all there is between its ends. Else, if
-    partitions share a store, or with --tag, there are packStart and packEnd:
-    the message is between them, and --from packStart reads it again.
+    Messages carry no offset. With --json, the command counts the offset if a
+    pack, the messages of one fetch, has everything between its ends. Otherwise,
+    such as when partitions share a store, or with --tag, it prints packStart
+    and packEnd: the message is between them, and --from packStart reads it
+    again.
 
-    No position of any group moves: it reads ranges under the names
+    No group's position moves: the command reads ranges under the names
     tubeclient_consume-r0 to -r7.
 
     Examples:
@@ -94,6 +95,6 @@ def consume(
             print_stderr(f"tubeclient consume: {text}")
         if output.bad and not json:
             bad = counted(output.bad, "bad message")
-            print_stderr(f"tubeclient consume: {bad} among them; --json says what is wrong with each")
+            print_stderr(f"tubeclient consume: {bad} among them; --json shows what is wrong with each")
         if sys.stderr.isatty():
             typer.echo(counted(output.count, "message"), err=True)

@@ -65,15 +65,15 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def ingest(
     settings: Annotated[
         Path | None,
-        typer.Option(help="TOML file with any of the settings below. Command-line options override it."),
+        typer.Option(help="A TOML file with any of the settings below. Command-line options override it."),
     ] = None,
     reset_offsets: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only reset the offsets of this topic: say in the target that the group goes on at --starting-offsets "
-            "(default: earliest), wherever the topic's rows end. For a topic that was deleted and created again; any "
-            "other topic gets rows twice. May be given several times.",
+            help="Only reset the offsets of this topic: record in the target that the group continues at "
+            "--starting-offsets (default: earliest), wherever the topic's rows end. Use it for a topic that was "
+            "deleted and recreated; on any other topic this duplicates rows. May be given several times.",
         ),
     ] = None,
     metrics_port: Annotated[
@@ -82,7 +82,7 @@ def ingest(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Serve figures of the running job for Prometheus, at /metrics of this port (0: any free one). Needs "
+            help="Serve the running job's metrics for Prometheus at /metrics on this port (0: any free port). Needs "
             "the extra metrics.",
         ),
     ] = None,
@@ -90,7 +90,7 @@ def ingest(
         str,
         typer.Option(
             metavar="HOST",
-            help="The address to serve them at; 0.0.0.0 lets other machines fetch them too, without a password.",
+            help="The address to serve metrics on; 0.0.0.0 lets other machines fetch them too, without a password.",
         ),
     ] = "127.0.0.1",
     spark_master: SparkMaster = None,
@@ -102,23 +102,23 @@ def ingest(
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show all that Spark writes. Default: warnings of the source.")
+        bool, typer.Option("--verbose", help="Show all of Spark's output. Default: only the source's warnings.")
     ] = False,
     **given: Any,
 ) -> None:
     """Write a group's topics to a Delta table, each message once.
 
-    Each commit holds a round's rows and the offsets at which they end. So the
-    table itself says where to continue, and nothing else does. A job that is
-    stopped or killed and started again neither loses nor repeats a message.
+    Each commit holds a round's rows and the offsets at which they end. So only
+    the table itself says where to continue. If you stop or kill the job and
+    start it again, no message is lost or repeated.
 
-    Ctrl-C or SIGTERM ends the job after the running round, or once Spark is
-    up, with exit code 0. A signal to all processes, Spark's as well, may cut
-    off the round; the next start then reads it again.
+    Ctrl-C or SIGTERM ends the job after the running round, or as soon as Spark
+    is up, with exit code 0. A signal to all processes, including Spark's, may
+    cut off the round; the next start then reads it again.
 
-    Keys for the offsets table's storage belong in the settings file, table
-    storage-options, best as {env = "NAME"}: everybody on the machine can read
-    command lines.
+    Put keys for the offsets table's storage into the settings file, table
+    storage-options, preferably as {env = "NAME"}: everybody on the machine can
+    read command lines.
 
     Example:
 
@@ -177,7 +177,7 @@ def _ingest(
     if settings.lineage is not None:
         open_client()  # what is wrong with it is told before Spark starts
     stop = threading.Event()
-    stop_on_signals(stop, "stopping, once Spark is up")
+    stop_on_signals(stop, "stopping as soon as Spark is up")
     silence_py4j(while_set=stop)
     with explained(), contextlib.closing(Engine.planner(parse_options(settings.options("earliest")))) as planner:
         planner.freeze_target()  # a wrong address or topic is told before Spark starts, which takes long
@@ -207,10 +207,10 @@ def _ingest(
         output.end(summary)
 
 
-_ENDED_BEFORE = "stopped: before Spark was up; nothing was read"
+_ENDED_BEFORE = "stopped before Spark was up; nothing was read"
 # A signal to all processes of a service also ends Spark's, which do not finish the round.
 _ENDED_WITH_SPARK = (
-    "stopped: the signal ended Spark as well, perhaps during a round; the next start reads that round again, and"
-    " nothing is lost or repeated"
+    "stopped: the signal also ended Spark, perhaps during a round; the next start reads that round again, and "
+    "nothing is lost or repeated"
 )
 _ENDING_SECONDS = 10.0

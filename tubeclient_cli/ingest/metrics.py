@@ -72,8 +72,7 @@ def serve_metrics(consumer_group: str, host: str, port: int) -> Iterator[tuple[C
         server, thread = client.start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigurationError(
-            f"metrics cannot be served at {host}:{port}: {error.strerror}. Give another --metrics-port or"
-            " --metrics-host"
+            f"metrics cannot be served at {host}:{port}: {error.strerror}. Use another --metrics-port or --metrics-host"
         ) from None
     last_trigger = time.time()
     for metric in (_LAST_BATCH, _LAST_TRIGGER):  # so that a job that does nothing at all shows

@@ -50,11 +50,11 @@ class EventPrinter:
                 self.reading = True
             case LeftBehind(stream, reason):
                 self._left.add(stream)
-                self.say(f"stream {stream} stays behind, and the others go on: {reason}", "left")
+                self.say(f"stream {stream} is left behind, and the others continue: {reason}", "left")
             case ToRest(None):
-                self.say(f"there are records that name no table; they go to the table {REST}", "rest")
+                self.say(f"some records name no table; they go to the table {REST}", "rest")
             case ToRest(stream):
-                self.say(f"stream {stream} has no definition or no place; its rows go to the table {REST}", "rest")
+                self.say(f"stream {stream} has no definition or no table; its rows go to the table {REST}", "rest")
             case Round() if self._as_json:
                 print_json({"event": "round", **asdict(event)})
             case Round():
@@ -94,7 +94,7 @@ def summary_line(summary: IngestSummary) -> str:
 
 def _apart(bad: int, others: int) -> str:
     found = [f"{count:,} {what}" for count, what in ((bad, "bad"), (others, "that change no row")) if count]
-    return f" (besides: {', '.join(found)})" if found else ""
+    return f" (plus {', '.join(found)})" if found else ""
 
 
 def _behind(rows: int | None, streams: int = 0) -> str:

@@ -32,8 +32,8 @@ __all__ = ["offsets_app"]
 
 offsets_app = typer.Typer(
     name="offsets",
-    help="Show how far groups have read, in an offsets table, and move them there. For the positions that brokers keep "
-    "there is `tubeclient groups`.",
+    help="Show how far groups have read by an offsets table, and move them there. For the positions that brokers "
+    "keep, use `tubeclient groups`.",
     no_args_is_help=True,
 )
 
@@ -43,18 +43,18 @@ _Topics = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="A topic of the set to move; may be given several times. Needed if the group has more sets.",
+        help="A topic of the set to move; may be given several times. Needed if the group has several sets.",
     ),
 ]
 _Pattern = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Instead of topics, for a group that reads by subscribePattern.")
+    str | None, typer.Option(metavar="REGEX", help="Instead of --topic, for a group that reads by subscribePattern.")
 ]
 _Masters = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,...",
         envvar=MASTERS_VARIABLE,
-        help="The cluster's masters, to query the brokers as well.",
+        help="The cluster's masters, to ask the brokers too.",
     ),
 ]
 
@@ -101,25 +101,28 @@ def show(
     consumer_group: _Group,
     master_servers: _Masters = None,
     max_lag: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more rows are left to read than this.")
+        int | None, typer.Option(metavar="N", min=0, help="Exit with 1 if more than this many rows are left to read.")
     ] = None,
     max_silence: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Exit with 1 if rows wait and the last commit is older, as in 30m."),
+        typer.Option(
+            metavar="DURATION", help="Exit with 1 if rows wait and the last commit is older than this, such as 30m."
+        ),
     ] = None,
     option: FurtherOptions = None,
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Show a group's position in each partition, who reads it, and how many messages are behind.
+    """Show a group's position in each partition, who reads it, and how many messages it is behind.
 
-    With --master-servers as of now, otherwise as of the group's last commit. A
-    store's partitions share its index, so the messages of one partition are an
-    upper bound. A store counts by its partition that is furthest behind.
+    With --master-servers, the numbers are current; otherwise they are as of the
+    group's last commit. A store's partitions share its index, so a partition's
+    number of messages is an upper bound. A store counts by its partition that
+    is furthest behind.
 
-    Probes and alerts can use --max-lag and --max-silence, which look at the
+    Probes and alerts can use --max-lag and --max-silence, which check the
     topics of the group's newest run. A query does not commit while there is
-    nothing to read: choose a silence that is longer than the topic's quiet hours.
+    nothing to read, so choose a silence longer than the topic's quiet hours.
 
     Examples:
 
@@ -189,7 +192,7 @@ def reset(
         typer.Option(
             metavar="WHERE",
             help="earliest, latest, a time such as 2026-11-21T10:31Z, an offset, or JSON as in startingOffsets, "
-            '{"1:clicks:0": 2800}: partitions that are not named stay.',
+            '{"1:clicks:0": 2800}: other partitions do not move.',
         ),
     ],
     master_servers: Masters,
@@ -198,26 +201,25 @@ def reset(
     option: FurtherOptions = None,
     time_zone: TimeZone = "UTC",
     dry_run: DryRun = False,
-    force: Annotated[bool, typer.Option("--force", help="Reset a group that is live.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Reset the group even if it is live.")] = False,
     yes: Yes = False,
     storage_option: StorageOptions = None,
     json: AsJson = False,
 ) -> None:
     """Move a group to other positions in its topics.
 
-    The new positions apply to whatever starts from the table: a query with a
-    NEW checkpoint and startingOffsets=group, or a consumer that reads its
-    position here. Kept initial offsets of a query whose first batch did not
-    complete are dropped. A query with a checkpoint continues from its
-    checkpoint, and sets the table back; `tubeclient ingest` continues from its
-    target.
+    The new positions apply to anything that starts from the table: a query with
+    a NEW checkpoint and startingOffsets=group, or a consumer that reads its
+    position here. If a query's first batch did not complete, the table drops
+    its initial offsets. A query with a checkpoint continues from its checkpoint
+    and sets the table back; `tubeclient ingest` continues from its target.
 
-    If the brokers no longer hold a position, the nearest one that they hold is
-    used, with a warning.
+    If the brokers no longer hold a position, the command uses the nearest one
+    that they hold, and warns.
 
-    A live group is refused: one that recorded something in the last 30
-    seconds, or that has consumers at the master. --force resets it anyway,
-    and a running query stops at its next commit with [RUN_SUPERSEDED].
+    The command refuses a live group: one that wrote to the table in the last 30
+    seconds, or has consumers at the master. --force resets it anyway, and a
+    running query stops at its next commit with [RUN_SUPERSEDED].
 
     Example:
 
@@ -251,6 +253,6 @@ def reset(
             print_json({**result, "moves": moves, "warnings": list(plan.warnings)})
         elif plan.changes:
             typer.echo(
-                f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from that, "
-                "and `tubeclient ingest` from its target, not from the table"
+                f"the group {'was' if changed else 'would be'} reset; a query with a checkpoint continues from its "
+                "checkpoint, and `tubeclient ingest` from its target, not from this table"
             )

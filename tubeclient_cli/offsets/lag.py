@@ -116,7 +116,7 @@ def print_progress(console: Console, group: str, shown: Mapping[str, Any]) -> No
     )
     print_rows(console, shown["partitions"], leave_out=("startOffset", "readers"))
     behind = shown["messagesBehindAtMost"]
-    console.print(f"messages behind in all, at most: {'unknown' if behind is None else f'{behind:,}'}")
+    console.print(f"total messages behind, at most: {'unknown' if behind is None else f'{behind:,}'}")
     if shown["messagesExpiredAtMost"]:
         console.print(f"unread messages that the brokers no longer hold, at most: {shown['messagesExpiredAtMost']:,}")
     if shown["beyondEnd"]:

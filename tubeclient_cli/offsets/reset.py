@@ -63,8 +63,8 @@ def plan_of(table: OffsetsTable, key: GroupKey, brokers: Brokers, to: str, time_
     warnings, forgets_start = list(moves.warnings), table.keeps_start(key)
     if forgets_start:
         warnings.append(
-            "the table drops the initial offsets of a query whose first batch may be incomplete: start with a new "
-            "checkpoint, because the old one may skip rows of that batch"
+            "the table drops the initial offsets of a query whose first batch may be incomplete: start the query "
+            "with a new checkpoint, because the old one may skip rows of that batch"
         )
     return Plan(current, moves, warnings, forgets_start)
 
@@ -80,7 +80,7 @@ def apply(
         if consumers:
             raise ConfigurationError(
                 f"group {key.consumer_group} is live: the master lists {len(consumers)} of its consumers, "
-                f"{consumers[0].client_id} among them. Stop them, or add --force: those that record in the table then "
+                f"{consumers[0].client_id} among them. Stop them, or add --force: those that write to the table then "
                 "stop at their next commit"
             )
 
@@ -90,7 +90,7 @@ def apply(
     agree()
     check_no_consumers()
     if not force and table.latest(key) != current:
-        raise ConfigurationError(f"another writer moved {key} meanwhile; check its position and try again")
+        raise ConfigurationError(f"another writer moved {key} in the meantime; check its position and try again")
     nodes = {} if current is None else {row.partition: row.node_id for row in current.partitions}
     run.clear_initial()
     run.record([PartitionProgress(p, at, plan.to.ends.get(p), nodes.get(p)) for p, at in plan.to.positions.items()])

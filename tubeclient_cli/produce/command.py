@@ -23,13 +23,15 @@ def produce(
         str,
         typer.Option(
             metavar="FORMAT",
-            help="lines: each line is a message. json: each line is an object with value (a text) or base64, and "
-            "perhaps tag, attributes (an object) and time; as `tubeclient consume --json` prints them. Lines of JSON "
-            "that are your data are sent as they are with lines.",
+            help="lines: each line is a message. json: each line is an object with value (text) or base64, and "
+            "optionally tag, attributes (an object) and time, as `tubeclient consume --json` prints them. If "
+            "your data is itself JSON, use lines.",
             autocompletion=lambda: ["lines", "json"],
         ),
     ] = "lines",
-    tag: Annotated[str, typer.Option(metavar="TAG", help="The tag of all messages that have none of their own.")] = "",
+    tag: Annotated[
+        str, typer.Option(metavar="TAG", help="The tag of all messages that have no tag of their own.")
+    ] = "",
     attribute: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An attribute of all messages; may be given several times."),
@@ -39,17 +41,17 @@ def produce(
 ) -> None:
     """Send the lines of a file, or of standard input, to a topic.
 
-    Prints how many messages the brokers acknowledged. A line that cannot be
-    sent is told with its number, the others are sent; then the exit code is 1.
-    If the cluster cannot be reached any more, it stops and says from which
-    line to go on (exit code 3). So it does after Ctrl-C, SIGTERM and input
-    that cannot be read (exit code 1). Empty lines are skipped, but they count
+    Prints how many messages the brokers acknowledged. If a line cannot be sent,
+    the command reports its number, sends the others, and exits with 1. If it
+    can no longer reach the cluster, it stops and says from which line to
+    continue (exit code 3). It does the same after Ctrl-C, SIGTERM and input
+    that it cannot read (exit code 1). Empty lines are skipped, but they count
     as lines.
 
-    Messages get the present time, to the minute, unless a JSON line has its
-    own: `consume --from TIME` goes by it.
+    Messages get the current time, to the minute, unless a JSON line has its
+    own: `consume --from TIME` uses this time.
 
-    Delivery is at least once: after a fault a message may be there twice.
+    Delivery is at least once: after a fault a message may be duplicated.
 
     Examples:
 
@@ -74,7 +76,7 @@ def produce(
         sending: Sending | None = None
         with until_interrupted(), stream:
             if file is None and stream.isatty():
-                typer.echo("reading from the terminal, one message a line; Ctrl-D ends it", err=True)
+                typer.echo("reading from the terminal, one message per line; end with Ctrl-D", err=True)
             with Producer(settings) as producer:
                 with topics_known(settings, [topic]):
                     producer.publish([topic])

@@ -64,16 +64,16 @@ def _fields(line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigurationError(f'it is not a JSON object such as {{"value": "hello"}}; {_AS_THEY_ARE}')
     if "bad" in found:
-        raise ConfigurationError(f"a bad message is not sent again: {found['bad']}")
+        raise ConfigurationError(f"bad messages cannot be sent again: {found['bad']}")
     if len(found.keys() & {"value", "base64"}) != 1:
-        raise ConfigurationError(f"it needs either value, a text, or base64; {_AS_THEY_ARE}")
+        raise ConfigurationError(f"it needs either value (text) or base64; {_AS_THEY_ARE}")
     if strange := sorted(found.keys() - _FIELDS - _OF_READERS):
         raise ConfigurationError(
-            f"it has the unknown field {strange[0]}; there are {', '.join(sorted(_FIELDS))}. Or, {_AS_THEY_ARE}"
+            f"it has the unknown field {strange[0]}; use only {', '.join(sorted(_FIELDS))}. Or, {_AS_THEY_ARE}"
         )
     attributes = found.get("attributes", {})
     if not isinstance(attributes, dict) or not all(isinstance(value, str) for value in attributes.values()):
-        raise ConfigurationError("attributes is not an object of texts")
+        raise ConfigurationError("attributes is not an object with text values")
     return found
 
 
@@ -83,13 +83,13 @@ def _body(found: Mapping[str, Any]) -> bytes:
             return _text(found, "value").encode()
         return base64.b64decode(_text(found, "base64"), validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
-        raise ConfigurationError(f"its value is not what it should be: {error}") from None
+        raise ConfigurationError(f"its value is invalid: {error}") from None
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name, "")
     if not isinstance(value, str):
-        raise ConfigurationError(f"{name} is not a text")
+        raise ConfigurationError(f"{name} is not text")
     return value
 
 
@@ -143,7 +143,7 @@ class Sending:
         if self.failed:
             text += f"; {self.failed:,} failed"
         if not self.is_complete:
-            text += f"; stopped after line {self.read:,}, go on from line {self.next_line:,}"
+            text += f"; stopped after line {self.read:,}, continue from line {self.next_line:,}"
         return text
 
     def _send(self, line: bytes) -> None:

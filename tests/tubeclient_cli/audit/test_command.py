@@ -141,15 +141,15 @@ def test_audits_clock_has_a_zone(table: Path) -> None:
     assert len(states(right)) == 3
     assert wrong.exit_code == 1
     assert json.loads(wrong.stdout)["allThere"] is False
-    assert "Audit has nothing of group shop since" in wrong.stderr
+    assert "Audit has nothing for group shop since" in wrong.stderr
 
 
 @pytest.mark.parametrize(
     ("url", "code", "said"),
     [
-        ("http://u:geheim@h:1", 2, "address of InLong's Audit must be as http://host:10080"),
-        ("http://h:99999999", 2, "address of InLong's Audit must be"),
-        ("ftp://h", 2, "address of InLong's Audit must be"),
+        ("http://u:geheim@h:1", 2, "address of InLong's Audit must look like http://host:10080"),
+        ("http://h:99999999", 2, "address of InLong's Audit must look like http://host:10080"),
+        ("ftp://h", 2, "address of InLong's Audit must look like http://host:10080"),
         ("127.0.0.1:9", 3, "http://127.0.0.1:9 did not answer"),
     ],
 )
@@ -187,7 +187,11 @@ def test_tables_groups_and_times_that_are_none(table: Path, tmp_path: Path) -> N
     begin = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\n'
     for text, code, said in (
         ('topics = ["t"]\ntarget = "/t"\n', 2, "--settings of a job with inlong-group"),
-        ('inlong-group = "shop"\ntarget = "main.logs.{stream}"\n', 2, "main.logs._counts is a name, for Spark alone"),
+        (
+            'inlong-group = "shop"\ntarget = "main.logs.{stream}"\n',
+            2,
+            "main.logs._counts is a name that only Spark knows",
+        ),
     ):
         settings.write_text(begin + text)
         result = CliRunner().invoke(app, ["audit", "--settings", str(settings)])
@@ -198,11 +202,11 @@ def test_tables_groups_and_times_that_are_none(table: Path, tmp_path: Path) -> N
         (run(tmp_path / "other"), 3, "as a counts table: Schema error: No field named"),
         (run(tmp_path / "none"), 3, "as a counts table"),
         (run(tmp_path / "file"), 3, "as a counts table"),
-        (run("main.logs._counts"), 2, "is a name, for Spark alone"),
+        (run("main.logs._counts"), 2, "is a name that only Spark knows"),
         (run(table), 2, "has o'shop, shop; give --settings"),
         (run(table, "--since", "yesterday"), 2, "--since is 'yesterday'"),
         (run(table, "--time-zone", "Mars"), 2, "is not a time zone"),
-        (CliRunner().invoke(app, ["audit"]), 2, "audit needs --settings"),
+        (CliRunner().invoke(app, ["audit"]), 2, "audit needs the --settings"),
     ):
         assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
         assert len(result.stderr.splitlines()) == 1

@@ -45,8 +45,8 @@ def test_a_dry_run_says_what_would_be_moved(tmp_path: Path, monkeypatch: pytest.
         "tried 3 bad records: 2 to be moved to the target, which this dry run did not do, 1 still bad\n"
     )
     assert texts[1] == (
-        "tried 3 bad records: 2 moved to the target, 1 still bad; 4 more were not tried, as the source"
-        " itself cannot read their messages; 3 more were not tried, as their values were not kept\n"
+        "tried 3 bad records: 2 moved to the target, 1 still bad; 4 more were not tried, because the source itself "
+        "cannot read their messages; 3 more were not tried, because their values were not kept\n"
     )
     assert json.loads(texts[2]) == {"dryRun": True, "moved": 2, "stillBad": 1, "notReadable": 0, "withoutValue": 0}
     assert asked == [(None, True), (None, False), ("x", True)]

@@ -100,7 +100,7 @@ def test_people_see_each_record_and_nothing_of_it_is_taken_for_markup(
     where = "topic clicks, partition 1:clicks:0, message id 103: it's [bold]empty[/bold]"
     assert f"\n2026-11-23T10:03:00.000+00:00, {where}\n    {'x' * 400}... (500 bytes)\n" in text
     assert "message id 102, record 2: the text is not JSON\n    {broken\\x002\n" in text
-    assert text.splitlines()[-1] == "4 records, of which the newest 4 are shown"
+    assert text.splitlines()[-1] == "4 records; showing the newest 4"
     assert "stream" not in text
     monkeypatch.setattr(Ingest, "bad_records", lambda _: records.withColumn("inlongStreamId", F.lit("orders")))
     assert ", stream orders, topic clicks, " in show().stdout

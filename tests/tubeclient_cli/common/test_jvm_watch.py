@@ -52,13 +52,13 @@ os._exit(0)
 def test_a_command_does_not_wait_for_a_jvm_that_was_killed() -> None:
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (1, "up\n"), done.stderr
-    assert "Spark's JVM has died, and a call into it never ended. Start the command again." in done.stderr
+    assert "Spark's JVM died during a call. Start the command again." in done.stderr
 
 
 @pytest.mark.parametrize(
     ("parent", "seconds", "told"),
     [
-        ("java", "90", "Spark's JVM has died, and a call into it never ended. Start the command again.\n"),
+        ("java", "90", "Spark's JVM died during a call. Start the command again.\n"),
         pytest.param("sh", "2", "ended by itself\n", id="a launcher that is no JVM may end"),
     ],
 )

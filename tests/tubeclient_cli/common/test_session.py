@@ -35,7 +35,7 @@ def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypat
     monkeypatch.setattr(session, "end_session", ended.append)
     for name in ("start_jvm", "end_after_jvm"):
         monkeypatch.setattr(session, name, lambda *_: None)
-    with pytest.raises(ConfigurationError, match="Spark runs without Delta's jars") as caught:
+    with pytest.raises(ConfigurationError, match="Spark is running without Delta's jars") as caught:
         make_session("ingest", None, {})
     assert (caught.value.condition, ended) == ("JARS_NOT_FOUND", [without])
 
@@ -93,5 +93,5 @@ def test_settings_that_ask_for_spark_connect_start_no_jvm(
         with socket.create_server(("127.0.0.1", port)):
             made: Any = make_session("ingest", url if master else None, there(confs))
         assert made == {"name": "ingest", **there(given)}
-        with pytest.raises(ConnectionError, match=r"^no server of Spark Connect answers at 127\.0\.0\.1:\d+: "):
+        with pytest.raises(ConnectionError, match=r"^no Spark Connect server answers at 127\.0\.0\.1:\d+: "):
             make_session("ingest", url if master else None, there(confs))

@@ -123,10 +123,10 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     assert first["offset"] == 0
     assert len(documents(cluster, "shop")) == 1
     bad = documents(cluster, "clicks", "--payload", "inlong", "-n", "1")[0]
-    assert "is no InLong pack" in bad["bad"]
+    assert "is not an InLong pack" in bad["bad"]
     told = cluster.run("consume", "clicks", "--payload", "inlong", "-n", "2")
     assert (told.exit_code, told.stdout) == (0, "click 0\nclick 1\n")
-    assert told.stderr.startswith("tubeclient consume: 2 bad messages among them; --json says what")
+    assert told.stderr.startswith("tubeclient consume: 2 bad messages among them; --json shows what")
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_records_that_inlong_packed(cluster: ClusterCommands) -> None:
     [
         (["klicks"], "[TOPIC_NOT_FOUND] the cluster has no topic klicks; did you mean clicks? `tubeclient topics"),
         (["clicks", "--from", '{"1:clicks:7": 28}'], "[PARTITION_NOT_FOUND] --from names partition 1:clicks:7"),
-        (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time as 2026"),
+        (["clicks", "--from", "yesterday"], "--from is 'yesterday'; write earliest, latest, a time such as 2026"),
         (["clicks", "--from", "29"], "--from"),
         (["clicks", "--from", "latest"], "--from latest ends at once, before any message; add --follow"),
         (["clicks", "--payload", "avro"], "--payload is 'avro'; write raw, inlong or auto"),

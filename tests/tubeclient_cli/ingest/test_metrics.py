@@ -83,14 +83,14 @@ def test_a_taken_port_is_one_clear_error_before_spark_starts(tmp_path: Path) -> 
     [line] = found.output.splitlines()
     assert line.startswith("tubeclient ingest: ")
     assert line.endswith(
-        f"metrics cannot be served at 127.0.0.1:{port}: Address already in use. Give another --metrics-port or "
+        f"metrics cannot be served at 127.0.0.1:{port}: Address already in use. Use another --metrics-port or "
         "--metrics-host"
     )
 
 
 @pytest.mark.parametrize(
     ("host", "said"),
-    [("192.0.2.1", r"cannot be served at 192\.0\.2\.1:0: .+ Give another"), ("", "--metrics-host is empty")],
+    [("192.0.2.1", r"cannot be served at 192\.0\.2\.1:0: .+ Use another"), ("", "--metrics-host is empty")],
 )
 def test_an_address_that_is_not_ours_is_an_error(host: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said), serve_metrics("clicks_etl", host, 0):

@@ -19,4 +19,4 @@ def test_a_round_says_how_many_streams_stay_behind(capsys: pytest.CaptureFixture
 
 def test_the_last_line_counts_bad_records_beside_what_is_written() -> None:
     done = IngestSummary(rows=100, rounds=2, seconds=1.0, rows_behind=0, stopped=False, bad_rows=5)
-    assert summary_line(done).startswith("done: 100 rows written (besides: 5 bad) in 2 rounds, ")
+    assert summary_line(done).startswith("done: 100 rows written (plus 5 bad) in 2 rounds, ")

@@ -86,7 +86,7 @@ def test_show_has_each_partition_and_all_topic_sets(offsets: OffsetsCommands) ->
     text = offsets.text("show")
     assert "clicks_etl on clicks: commit 1 of 2" in text
     assert "\n1:clicks:0 28 280 9 0 -\n1:clicks:1 280 280 0 1 modulo; backlog taken over\n" in text
-    assert "messages behind in all, at most: 9\n" in text
+    assert "total messages behind, at most: 9\n" in text
     assert "clicks_etl on pattern:cl.*: commit 2 of 2" in text
     assert "\n1:clicks:10000 2800 - - 0 -\n" in text
     found = offsets.json("show")
@@ -123,7 +123,7 @@ def test_show_asks_the_brokers_for_the_lag_of_now(offsets: OffsetsCommands) -> N
     text = offsets.text("show", *offsets.cluster)
     assert text.splitlines()[0].endswith("; ends as of now")
     assert "\n1:clicks:10000 28 280 8 0 -\n1:clicks:10001 - 280 8 - -\n" in text
-    assert "\nmessages behind in all, at most: 17\n" in text
+    assert "\ntotal messages behind, at most: 17\n" in text
     assert "unread messages that the brokers no longer hold, at most: 1" in text
 
 
@@ -139,7 +139,7 @@ def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     # A position beyond the last message exceeds any.
     offsets.table.open_run(KEY, 2, force=True).record(at({A: 280, B: 308, C: 280, D: 280}))
     done = offsets.run("show", "--max-lag", "1000", *offsets.cluster)
-    assert "positions beyond the last message of their broker: 1:clicks:1. The topic was made anew" in done.stdout
+    assert "positions beyond the broker's last message: 1:clicks:1. The topic was recreated" in done.stdout
     assert (done.exit_code, done.stderr) == (1, "clicks: a position is beyond its end\n")
     assert offsets.json("show", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
 
@@ -166,15 +166,15 @@ def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Pat
         said = offsets.error(command, *more)
         assert f"there is no Delta table at {offsets.uri}; check --offsets-table. The first batch" in said
     offsets.table.open_run(GroupKey("other", ["clicks"]), 2).record(at({A: 28}))
-    assert "has nothing of group clicks_etl; check both names" in offsets.error("show")
+    assert "has nothing for group clicks_etl; check both names" in offsets.error("show")
     offsets.table.open_run(GroupKey("click_etl", ["clicks"]), 2).record(at({A: 28}))
-    assert offsets.error("show").endswith("has nothing of group clicks_etl; did you mean click_etl?")
+    assert offsets.error("show").endswith("has nothing for group clicks_etl; did you mean click_etl?")
     offsets.table.open_run(KEY, 2).record(at({A: 28}))
     assert "--option is for the connection to the cluster; add --master" in offsets.error(
         "show", "--option", "masterWebPort=1"
     )
     text = offsets.error("show", *offsets.cluster, "--option", "subscribe=views")
-    assert text == "--option subscribe has a flag of its own, --topic"
+    assert text == "--option subscribe has its own flag, --topic"
     secret = "do-not-print-me"
     text = offsets.error("show", "--storage-option", secret)
     assert "--storage-option takes NAME=VALUE" in text
@@ -182,7 +182,9 @@ def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Pat
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("x")
     offsets.uri = str(tmp_path / "folder")
-    assert "is not a Delta table" in offsets.error("show", "--storage-option", f"AWS_SECRET_ACCESS_KEY={secret}")
+    assert "is neither a Delta table nor empty" in offsets.error(
+        "show", "--storage-option", f"AWS_SECRET_ACCESS_KEY={secret}"
+    )
 
 
 def test_the_storage_options_reach_the_table_and_their_secrets_are_not_printed(offsets: OffsetsCommands) -> None:

@@ -66,7 +66,7 @@ def test_what_the_error_says_is_the_way_out(bench: Bench, starting: str, expired
     for _ in range(2):
         with pytest.raises(DataLoss, match=f"at most {expired} messages have expired") as caught:
             bench.begins(starting)
-    found = re.search(r"`tubeclient (offsets reset [^`]+)`, and begin with a new checkpoint", str(caught.value))
+    found = re.search(r"`tubeclient (offsets reset [^`]+)`, and start with a new checkpoint", str(caught.value))
     assert found is not None, caught.value
     command = [*shlex.split(found[1]), "--option", f"masterWebPort={bench.tube.master_web_port}", "--yes", "--force"]
     done = CliRunner().invoke(app, command)

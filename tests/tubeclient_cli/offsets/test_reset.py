@@ -175,7 +175,7 @@ def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
 def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands) -> None:
     before = files(offsets.uri)
     # Nor is anything asked.
-    assert "has these positions already, nothing moves" in offsets.text("reset", "--to", HERE, answer="")
+    assert "already has these positions, nothing moves" in offsets.text("reset", "--to", HERE, answer="")
     assert files(offsets.uri) == before
 
 
@@ -192,12 +192,12 @@ def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsComm
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--to", "yesterday"], "--to is 'yesterday'; write earliest, latest, a time as"),
-        (["--to", BACK, "--consumer-group", "nobody"], "has nothing of group nobody; check both names"),
+        (["--to", "yesterday"], "--to is 'yesterday'; write earliest, latest, a time such as"),
+        (["--to", BACK, "--consumer-group", "nobody"], "has nothing for group nobody; check both names"),
         (["--to", "1960-01-01"], "is before 1970; write earliest"),
         (["--to", "2024-01-02T03:05", "--time-zone", "Moon"], "'Moon' is not a time zone; give a name"),
         (["--to", '{"1:clicks:0": 5}'], "28"),
-        (["--to", '{"1:clicks:7": 28}'], "--to names partition 1:clicks:7, which there is not"),
+        (["--to", '{"1:clicks:7": 28}'], "--to names partition 1:clicks:7, which does not exist"),
         (["--to", BACK, "--topic", "a", "--topic-pattern", "a"], "give --topic or --topic-pattern, not both"),
         (["--to", BACK, "--topic-pattern", "("], "--topic-pattern: "),
         (["--to", BACK, "--topic", "a,b"], "--topic: "),

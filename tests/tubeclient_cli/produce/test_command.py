@@ -134,7 +134,7 @@ def test_ctrl_c_sends_what_was_read(tube: EmbeddedTubeMQ) -> None:
         sending = Sending(producer, parser_of("lines", "clicks", "", {}, UTC), pytest.fail)
         sending.send_all(lines())
     assert (sending.acknowledged, sending.is_complete) == (1, False)
-    assert sending.summary().endswith("; stopped after line 1, go on from line 2")
+    assert sending.summary().endswith("; stopped after line 1, continue from line 2")
 
 
 def test_sigterm_is_told_with_what_was_sent(tube: EmbeddedTubeMQ, cluster: ClusterCommands) -> None:
@@ -149,11 +149,11 @@ def test_sigterm_is_told_with_what_was_sent(tube: EmbeddedTubeMQ, cluster: Clust
         said, wrong = process.communicate(timeout=30)
     assert (process.returncode, wrong) == (1, b"")
     assert b" messages acknowledged; stopped after line " in said
-    assert b", go on from line " in said
+    assert b", continue from line " in said
 
 
 def test_input_that_cannot_be_read_is_told_with_what_was_sent(cluster: ClusterCommands) -> None:
     done = cluster.run("produce", "clicks", "--file", "/proc/self/mem")
     assert done.exit_code == 1
     assert done.stderr == "tubeclient produce: the input cannot be read after line 0: Input/output error\n"
-    assert "stopped after line 0, go on from line 1" in done.stdout
+    assert "stopped after line 0, continue from line 1" in done.stdout

@@ -45,17 +45,17 @@ def test_json_says_everything_of_a_message(body: bytes, tag: str, time: str) -> 
         ("{", "it is not JSON: .*; to send lines as they are, leave out --format json"),
         ("[]", "it is not a JSON object"),
         ('{"value":' + "[" * 200_000, "it is not JSON: maximum recursion"),
-        ("{}", "it needs either value, a text, or base64; to send lines as they are, leave out --format json"),
+        ("{}", "it needs either value (text) or base64; to send lines as they are, leave out --format json"),
         ('{"id": 7, "name": "Ada"}', "needs either value.*; to send lines as they are, leave out --format json"),
         ("7", "not a JSON object.*; to send lines as they are, leave out --format json"),
         ('{"value": 7, "unit": "mV"}', "unknown field unit;.*, to send lines as they are, leave out --format json"),
-        ('{"value": "a", "base64": "YQ=="}', "it needs either value, a text, or base64"),
-        ('{"value": 1}', "value is not a text"),
+        ('{"value": "a", "base64": "YQ=="}', "it needs either value (text) or base64"),
+        ('{"value": 1}', "value is not text"),
         ('{"value": "\\ud800"}', "surrogates not allowed"),
         ('{"base64": "YQ"}', "Incorrect padding"),
-        ('{"value": "a", "key": "b"}', "the unknown field key; there are attributes, base64, tag, time, value"),
-        ('{"value": "a", "bad": "checksum"}', "a bad message is not sent again: checksum"),
-        ('{"value": "a", "attributes": {"a": 1}}', "attributes is not an object of texts"),
+        ('{"value": "a", "key": "b"}', "the unknown field key; use only attributes, base64, tag, time, value"),
+        ('{"value": "a", "bad": "checksum"}', "bad messages cannot be sent again: checksum"),
+        ('{"value": "a", "attributes": {"a": 1}}', "attributes is not an object with text values"),
         ('{"value": "a", "time": "yesterday"}', "yesterday"),
     ],
 )
@@ -92,7 +92,7 @@ def test_a_line_that_was_interrupted_does_not_count() -> None:
     found = Sending(cast(Producer, Sender(6)), parser_of("lines", "t", "", {}, UTC), pytest.fail)
     found.send_all([b"a\n"] * 100)
     assert (found.acknowledged, found.read, found.next_line, found.is_complete) == (6, 6, 7, False)
-    assert found.summary().endswith("; stopped after line 6, go on from line 7")
+    assert found.summary().endswith("; stopped after line 6, continue from line 7")
 
 
 def test_line_ends_and_a_byte_order_mark_are_no_part_of_messages() -> None:
