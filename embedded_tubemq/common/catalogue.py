@@ -55,7 +55,8 @@ class TopicConfig:
     def __post_init__(self) -> None:
         if not _TOPIC_NAME.fullmatch(self.name):
             raise ConfigurationError(
-                f"{self.name!r} is not a topic name: a letter, then letters, digits, '_' and '-', at most 64 characters"
+                f"{self.name!r} is not a topic name: use a letter, then letters, digits, '_' and '-', at most 64 "
+                "characters"
             )
         if not (1 <= self.stores <= 1000 and 1 <= self.partitions < MAX_STORE_PARTITIONS):
             raise ConfigurationError(

@@ -92,7 +92,7 @@ def read_json(path: Path, remedy: str) -> Any:
     except FileNotFoundError:
         return None
     except ValueError as error:
-        raise ConfigurationError(f"{path} is damaged, as it is no JSON. {remedy}") from error
+        raise ConfigurationError(f"{path} is damaged: it is not JSON. {remedy}") from error
 
 
 _NOBODY = -1

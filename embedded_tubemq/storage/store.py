@@ -195,7 +195,7 @@ class Store:
     def _read_state(self) -> tuple[int, int]:
         """`min_offset` and `data_min`. Without them, what had expired is served again."""
         try:
-            state = read_json(self._state_path, "The store begins at its first message again") or {}
+            state = read_json(self._state_path, "The store starts at its first message again") or {}
         except ConfigurationError as error:
             _LOG.warning("%s", error)
             state = {}

@@ -109,7 +109,7 @@ def test_a_damaged_file_of_the_cluster_is_named_with_what_to_do(tmp_path: Path, 
         cluster.load("clicks", [NewMessage(0, b"kept")])
 
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigurationError, match=f"{name} is damaged, as it is no JSON. Remove it"):
+    with pytest.raises(ConfigurationError, match=f"{name} is damaged: it is not JSON. Remove it"):
         EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]).start()
     (tmp_path / name).unlink()
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as cluster:
