@@ -60,7 +60,7 @@ def test_the_bare_wheel_has_the_client_and_says_what_brings_the_rest(install: In
     done = environment.run("tubeclient", "--version", cwd=tmp_path)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert "the package rich is missing; pip install 'pyspark-tubeclient[cli]' brings it" in line
+    assert "the package rich is missing; install it with pip install 'pyspark-tubeclient[cli]'" in line
 
 
 READ = """

@@ -42,7 +42,7 @@ OF_READS: list[tuple[str, dict[str, str | None], str, str]] = [
     ("a time without a unit", {"rpcTimeout": "8"}, "INVALID_OPTION_VALUE", "write a number and a unit"),
     ("an unknown start", {"startingOffsets": "middle"}, "INVALID_OPTION_VALUE", "write earliest, latest, group"),
     ("a file that is not there", {"authUser": "m", "authPasswordFile": "/no"}, "FILE_NOT_READABLE", "cannot be read"),
-    ("a batch's end", {"endingOffsets": "latest"}, "INVALID_SETTING", "belongs to batch reads"),
+    ("a batch's end", {"endingOffsets": "latest"}, "INVALID_SETTING", "is for batch reads only"),
     ("a topic that is misspelt", {"subscribe": "clikcs"}, "TOPIC_NOT_FOUND", "clikcs"),
     ("a master that is not there", {"masterServers": "NOBODY"}, "MASTER_UNREACHABLE", "Check masterServers"),
 ]
@@ -58,7 +58,7 @@ OF_WRITES: list[tuple[str, dict[str, str | None], StructType, bool, str, str]] =
 INGEST = "ingest --master-servers MASTER --consumer-group g --topic t --target TMP/t"
 
 OF_COMMANDS: list[tuple[str, str, int, str]] = [
-    ("nothing given", "ingest", 2, "[INVALID_SETTING] these settings are not given"),
+    ("nothing given", "ingest", 2, "[INVALID_SETTING] these settings are missing"),
     ("a settings file that is not there", "ingest --settings TMP/no.toml", 2, "cannot be read"),
     ("an unknown trigger", f"{INGEST} --trigger soon", 2, "available-now"),
     ("a misspelt option of the source", f"{INGEST} --option masterWebProt=1", 2, "did you mean masterWebPort?"),

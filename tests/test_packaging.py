@@ -175,7 +175,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, m
     assert found.returncode != 0
     last = found.stderr.splitlines()[-1]
     assert f"the package {missing}" in last
-    assert last.endswith(f"; pip install 'pyspark-tubeclient[{extra}]' brings it")
+    assert last.endswith(f"; install it with pip install 'pyspark-tubeclient[{extra}]'")
 
 
 # What is too old

@@ -152,5 +152,5 @@ def test_a_restart_over_expired_data_is_an_error_or_counted(
         planner.latest(start, None)
     with restarted(ageing, topic, failOnDataLoss="false") as (given, planner):
         assert len(values(given, planner.partitions(start, end))) == (high - low) // ENTRY
-    told = re.findall(r"went on without at most (\d+) messages", caplog.text)
+    told = re.findall(r"continued without at most (\d+) messages", caplog.text)
     assert sum(map(int, told)) == (low // ENTRY - 300) * len(partitions)

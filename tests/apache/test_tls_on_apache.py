@@ -145,7 +145,9 @@ def test_without_a_certificate_that_the_server_trusts_there_is_no_connection(
         TlsSettings(settings.tls.ca_file),
         replace(settings.tls, certificate_file=unknown.certificate_file, key_file=unknown.key_file),
     ):
-        with pytest.raises(ConnectError, match=rf"{locked.master_tls_address} .*client certificate, name one"):
+        with pytest.raises(
+            ConnectError, match=rf"{locked.master_tls_address} .*client certificate, set certificate_file to one"
+        ):
             fetch_view(replace(settings, tls=tls), ["locked"], GROUPS)
 
 

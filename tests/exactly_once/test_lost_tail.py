@@ -53,7 +53,7 @@ def test_what_a_killed_broker_lost_is_an_error_and_all_that_it_holds_comes_once(
         assert re.search(r"\[DATA_LOSS\] partition 1:numbers:\d+", said), job.run.tail()
 
         job.start(failOnDataLoss="false")
-        job.wait_for(lambda: "failOnDataLoss is false, going on" in job.run.log.read_text(), "the warning")
+        job.wait_for(lambda: "failOnDataLoss is false; continuing" in job.run.log.read_text(), "the warning")
         write_and_have_read(writers, job)
         job.stop()
         verdict = judge(

@@ -187,7 +187,7 @@ class Connection:
 
     def give_up_if_silent(self, seconds: float) -> None:
         if self.network.hub.now - self._in_vain_since > seconds - 0.05:
-            self.end("it brought no answer in time")
+            self.end("no answer arrived in time")
 
     def end(self, why: str) -> None:
         """Break it, as the network or the server does."""

@@ -26,7 +26,7 @@ from tubeclient.keys import PartitionKey
 __all__ = ["Outcome", "Scenario", "simulate"]
 
 LIMIT_SECONDS = 4_000.0
-_ENTERED = re.compile(r"partition \S+ entered at \d+, and the broker holds it only from")
+_ENTERED = re.compile(r"partition \S+ was added at \d+, but the broker holds it only from")
 LIMIT_STEPS = 600_000
 
 
@@ -201,7 +201,7 @@ class Scenario:
             if not self.operator.accepts_loss:
                 self.judge.wrong(f"a loss that nobody has accepted is only a warning: {text}")
             self.judge.loss_told(text)
-        elif text.startswith("the query ends, since failOnDataLoss is true") or _ENTERED.match(text):
+        elif text.startswith("the query ends because failOnDataLoss is true") or _ENTERED.match(text):
             self.judge.loss_told(text)
 
     def _fault(self, name: str) -> None:
