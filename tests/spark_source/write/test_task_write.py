@@ -126,7 +126,9 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
 
 def test_a_row_over_the_topics_limit_keeps_its_batch_back(tube: EmbeddedTubeMQ) -> None:
     rows = [*batches([b"c"] * 3, 3), *batches([b"d", b"d", bytes(1 << 20)], 3)]
-    message = r"row 5 of this task cannot be sent: with its attributes it has \d{7} bytes, but topic rows takes 1048576"
+    message = (
+        r"row 5 of this task cannot be sent: with its attributes it has \d{7} bytes, but topic rows allows 1048576"
+    )
     with pytest.raises(ConfigurationError, match=message):
         write_rows(options(tube), COLUMNS, rows)
     assert b"d" not in bodies(tube, "rows")
