@@ -34,7 +34,7 @@ finally:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ingest"], "not given"),
+        (["ingest"], "are missing"),
         (["ingest", "--option", "geheim"], "--option takes NAME=VALUE"),
         (["ingest", "--conf", "=geheim"], "--conf takes NAME=VALUE"),
         (["ingest", "--settings", "nothere.toml"], "cannot be read"),
