@@ -27,7 +27,7 @@ from spark_source.stream.planner import StreamPlanner
 from spark_source.typed.columns import ARRIVAL
 from spark_source.typed.record_format import PINNED
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, rows_behind
+from tubeclient.keys import INDEX_ENTRY_BYTES, PartitionKey, rows_behind
 from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.commits.beginning import TableChanged, of_topics, start_text, starting_offsets
 from tubeclient_ingest.commits.levels import went_back
@@ -180,13 +180,13 @@ class Run:
             with closing(ProgressTable(self._options)) as table:  # before the look at the rows, which move it
                 topics = self._settings.topics
                 stored = Offsets(table.positions(topics))
-            starting, is_accepted = self._beginning(stored, reset_offsets)
+            starting, known, is_accepted = self._beginning(stored, reset_offsets)
             options = parse_options(self._settings.options(starting))
             with closing(self._engine.planner(options)) as planner, suppress(TableChanged):
                 until = None if reset_offsets else self._settings.end
                 if self._settings.interval_ms is None:
                     planner.freeze_target(until)
-                start = planner.initial()
+                start = planner.initial(known)
                 is_first = self.tables.checkpoint.state.record is None
                 done = until is not None and planner.is_at_target(start, is_first=is_first)
                 if done:
@@ -205,8 +205,9 @@ class Run:
             if self._last is not last or time.monotonic() - began_at > _ONE_BEGINNING_SECONDS:
                 beginnings = 0
 
-    def _beginning(self, stored: Offsets, reset_offsets: Sequence[str]) -> tuple[str, bool]:
-        """The source's startingOffsets, and whether the user takes the table as others left it."""
+    def _beginning(self, stored: Offsets, reset_offsets: Sequence[str]) -> tuple[str, set[PartitionKey], bool]:
+        """The source's startingOffsets, the partitions that were read before, and whether the user takes the table as
+        others left it."""
         settings, table, chosen = self._settings, self.tables.checkpoint, self._chosen
         is_accepted = table.begin(chosen, reset_offsets)
         known = of_topics(table.state.ends, settings.topics)
@@ -215,7 +216,7 @@ class Run:
         fallback = GROUP if reset_offsets and chosen == GROUP else self._fallback
         starting = starting_offsets(known, begin, settings.topics, fallback)
         self._on_event(Begins(start_text(known, stored.without_topics(reset_offsets), settings.topics, chosen)))
-        return starting, is_accepted
+        return starting, {*known, *begin}, is_accepted
 
     def _rounds(self, planner: StreamPlanner, options: SourceOptions, start: Offsets, stop: threading.Event) -> None:
         """Rounds from `start` on. TableChanged if a table was put back meanwhile: then the run begins once more."""

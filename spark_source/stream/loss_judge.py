@@ -105,6 +105,12 @@ class LossJudge:
                 forget,
             )
 
+    def check_chosen(self, start: Offsets, snapshot: Snapshot) -> None:
+        """As `check_stored`, for a start that nobody has kept yet."""
+        if self._fail_on_data_loss:
+            way_out = "start at offsets that the brokers hold"
+            self._judge(lambda now: find_lost(start, now.bounds, self._reads), snapshot, way_out)
+
     def readable(self, start: Offsets, end: Offsets, snapshot: Snapshot) -> tuple[Snapshot, Offsets]:
         """Return the newest snapshot, and `start` moved up to where new partitions begin, and to `end` for partitions
         that left the cluster, so that nothing of them is read. DataLoss if `failOnDataLoss` says so."""

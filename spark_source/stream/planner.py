@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import cached_property
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
 from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
 from tubeclient.errors import DataLoss
+from tubeclient.keys import PartitionKey
 from tubeclient.positions.offset_lookup import OffsetLookup
 
 __all__ = ["StreamPlanner"]
@@ -75,7 +76,7 @@ class StreamPlanner:
         *,
         keeps_start: bool = False,
     ) -> None:
-        """`keeps_start`: whoever asks keeps the starting offsets as soon as it has them."""
+        """`keeps_start`: whoever asks keeps the starting offsets as soon as it has them, whatever comes of them."""
         self._options = options
         self._keeps_start = keeps_start
         self._cluster = cluster
@@ -97,13 +98,14 @@ class StreamPlanner:
         self._idle: _Idle | None = None
         """The last look, if there was nothing to do."""
 
-    def initial(self) -> Offsets:
+    def initial(self, known: Collection[PartitionKey] = ()) -> Offsets:
         """Where the query begins. Spark asks more than once, also after a restart if the first batch did not
-        complete."""
+        complete. With `keeps_start` a DataLoss, as `failOnDataLoss` has it, if brokers do not hold where a partition
+        begins that is not `known`: what they lost of one that was read before is judged when it is to be read."""
         if self._initial is None:
             self._joined()  # which opens the table's run
             stored = self._progress.initial()
-            self._initial, snapshot = self._new_start() if stored is None else self._stored_start(stored)
+            self._initial, snapshot = self._new_start(known) if stored is None else self._stored_start(stored)
             self._position.begin(self._initial, snapshot)
         return self._initial
 
@@ -119,12 +121,14 @@ class StreamPlanner:
         )
         return stored, snapshot
 
-    def _new_start(self) -> tuple[Offsets, Snapshot]:
+    def _new_start(self, known: Collection[PartitionKey]) -> tuple[Offsets, Snapshot]:
         group, spec = self._joined(), self._options.start_of("stream")
         # Not past the target: data in between would look lost.
         snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
         check_scope(self._options, snapshot.view)
         start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, waits=True)
+        if self._keeps_start:  # once kept, what arrives before it would count as read
+            group.judge.check_chosen(start.without(known), snapshot)
         # A time moves where no message is so late.
         at_end = spec.by_time and any(snapshot.bounds[key.store].max_offset == at for key, at in start.items())
         is_durable = self._keeps_start or self._progress.exists

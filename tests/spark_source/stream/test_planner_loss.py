@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, cast
 
 import pytest
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.progress.progress_table import ProgressTable
+from spark_source.stream.planner import StreamPlanner
 from tests.spark_source.as_spark import JsonPlanner
-from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, planner
+from tests.spark_source.fakes import ROW, STORE, FakeClock, FakeCluster, as_json, in_rows, key, options, planner
 from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
 
@@ -86,6 +89,29 @@ def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message
     with pytest.raises(DataLoss, match=message + r".*\(and 1 more like it: 1:t:1\). Set") as caught:
         one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
+
+
+def keeping(cluster: FakeCluster, **more: Any) -> StreamPlanner:
+    """As `ingest` plans."""
+    given = options(**more)
+    return StreamPlanner(given, cast(Any, cluster), ProgressTable(given), keeps_start=True)
+
+
+@pytest.mark.parametrize(("at", "found"), [(12, "data ends at 280"), (2, "only from 84")])
+def test_start_that_brokers_do_not_hold(at: int, found: str) -> None:
+    """A job whose start brokers do not hold is refused before it keeps it, unless it has read up to there."""
+    cluster = FakeCluster(rows=(3, 10))
+    wrong = json.dumps({"1:t:0": at * ROW, "1:t:1": 5 * ROW})
+    one = keeping(cluster, startingOffsets=wrong)
+    with pytest.raises(DataLoss, match=f"1:t:0 should be read from {at * ROW}, .*{found}.*, or start at offsets that"):
+        one.initial()
+    cluster.rows[STORE] = (0, 20)
+    assert keeping(cluster, startingOffsets="earliest").initial() == Offsets({key("1:t:0"): 0, key("1:t:1"): 0})
+    cluster.rows[STORE] = (3, 10)
+    for lenient in ({"failOnDataLoss": "false"}, {}):
+        known = () if lenient else (key("1:t:0"),)
+        start = keeping(cluster, startingOffsets=wrong, **lenient).initial(known)
+        assert start == Offsets({key("1:t:0"): at * ROW, key("1:t:1"): 5 * ROW})
 
 
 def test_a_passing_wrong_look_is_no_loss() -> None:
