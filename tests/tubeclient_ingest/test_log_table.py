@@ -248,6 +248,9 @@ def test_which_tables_spark_has_to_write(delta_spark: SparkSession, tmp_path: Pa
         "it has the feature clustering",
         *(f"it has the property {name}" for name in _OTHERS.values()),
     }
+    for feature in ("allowColumnDefaults", "identityColumns", "vacuumProtocolCheck"):
+        unused = chosen("id BIGINT", f"TBLPROPERTIES ('delta.feature.{feature}'='supported')")
+        assert unused == f"it has the feature {feature}"
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true')"
     old = "TBLPROPERTIES ('delta.minReaderVersion'='1', 'delta.minWriterVersion'='4')"
     assert (

@@ -54,10 +54,11 @@ _KNOWN: Final = (
 )
 """Properties of Delta's that ask nothing of who appends files."""
 _FEATURES: Final = (
-    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "vacuumProtocolCheck"),
-    *("allowColumnDefaults", "checkConstraints", "generatedColumns", "identityColumns", "invariants"),
+    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz"),
+    *("checkConstraints", "generatedColumns", "invariants"),
 )
-"""The protocol's features that ask nothing either. Those of the second line do where properties or columns use them."""
+"""The protocol's features that ask nothing either. Those of the second line do where properties or columns use them. To
+tables with others delta-rs commits nothing, used or not."""
 _NEWEST_PROTOCOL: Final = 3, 7
 _IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
 """How what a column's metadata says begins, if the column has a rule."""
