@@ -110,12 +110,12 @@ class TableBy:
             return None
         name = text.removeprefix("attribute.")
         has_no_schema = not (settings.schema or settings.schema_from_inlong)
-        given = [how.lower() for option, how in settings.source_options.items() if option.lower() == "payload"]
-        payload = given[-1] if given else "raw"
         if text in ("topic", "tag") or (text != name and name):
-            return cls("attribute" if text != name else text, (name,), payload=payload)
+            return cls("attribute" if text != name else text, (name,))
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
+        given = [how.lower() for option, how in settings.source_options.items() if option.lower() == "payload"]
+        payload = given[-1] if given else "raw"
         syntax = {option: how for option, how in settings.format_options.items() if option.startswith("allow")}
         reads_columns = kind in CHANGES and has_no_schema
         reads_keys = reads_columns and settings.key == (PK_NAMES,)
@@ -266,8 +266,7 @@ class TableBy:
             found += [self.format] if self.kind == "envelope" else []
             found.append(codecs.lookup(self.encoding).name)
             found += [f"{name}={how}" for name, how in sorted(self.options.items())]
-        if self.payload != "raw" and self.kind not in ("topic", "tag"):  # those are the message's, not the record's
-            found.append(f"payload={self.payload}")
+            found += [f"payload={self.payload}"] if self.payload != "raw" else []
         return ", ".join(found)
 
     @property
