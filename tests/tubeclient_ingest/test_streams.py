@@ -183,6 +183,14 @@ def test_bad_records_of_all_streams_are_in_one_table_and_come_back(shop: Shop) -
     assert shop.counts() == dict.fromkeys(STREAMS, (10, 8, 2))
     job = shop.job(**typed)
     assert job.bad_records().count() == 6
+    views, elsewhere = shop.lake / "views", shop.lake.parent / "views"
+    views.rename(elsewhere)
+    shop.spark.catalog.refreshByPath(str(views))
+    with pytest.raises(ConfigurationError, match=r"stream views: there is no table at .*, or leave the stream out"):
+        job.bad_records()
+    assert shop.job(**typed, streams=("!views",)).bad_records().count() == 4
+    elsewhere.rename(views)
+    shop.spark.catalog.refreshByPath(str(views))
     # Whoever reads them otherwise can move them. The job goes on where it was.
     single = {**typed, "format_options": {"allowUnquotedFieldNames": "true"}}
     assert shop.job(**single).retry(dry_run=True) == Retried(0, 6)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from spark_source.offsets.offsets import Offsets
-from tubeclient.errors import DataLoss
+from tubeclient.errors import ConfigurationError, DataLoss
 from tubeclient.printable import counted
 from tubeclient_ingest.commits.beginning import (
     TableChanged,
@@ -30,6 +30,7 @@ from tubeclient_ingest.rounds.stream_opener import FATAL, StreamOpener
 from tubeclient_ingest.rounds.stream_routes import StreamRoutes, partitions_of
 from tubeclient_ingest.rounds.stream_rows import StreamRows
 from tubeclient_ingest.rounds.writing import Writer
+from tubeclient_ingest.settings.group_settings import takes
 from tubeclient_ingest.settings.ingest_settings import TARGET, IngestSettings
 from tubeclient_ingest.settings.table_by import REST, StreamId
 from tubeclient_ingest.tables.formats import JobTable
@@ -345,9 +346,14 @@ class StreamTables:
         self.open(create=False)
         streams = _streams_of(self.checkpoint.read_state().record)
         for name in sorted(name for name, reached in streams.items() if reached.number > 0):
-            writer, _, _ = self._opener.writer(name)
-            writer.open(create=False, writes=False)
-            yield writer
+            if takes(self._settings, name):
+                try:
+                    writer, _, _ = self._opener.writer(name)
+                    writer.open(create=False, writes=False)
+                except ConfigurationError as error:
+                    text = f"stream {name}: {error}. Correct that, or leave the stream out with --stream '!{name}'"
+                    raise ConfigurationError(text, condition=error.condition) from None
+                yield writer
 
     def end(self) -> None:
         """StreamsLeftBehind, if any stream is."""
