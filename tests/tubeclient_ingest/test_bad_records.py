@@ -235,6 +235,15 @@ def test_rows_that_come_late_while_a_retry_looks_do_not_count(lake: Lake) -> Non
     assert sorted(found) == [0, 3, 10]
 
 
+def test_other_table_as_bad_records(lake: Lake) -> None:
+    """A job whose bad-records is a table of something else is refused and writes nothing."""
+    lake.run(6)
+    lake.spark.sql(f"CREATE TABLE delta.`{lake.target}2` (id BIGINT) USING delta").collect()
+    with pytest.raises(ConfigurationError, match=r"target2` is not a table of bad records: it has no column consumer"):
+        lake.start(bad_records=f"{lake.target}2")
+    assert lake.spark.table(f"delta.`{lake.target}2`").count() == 0
+
+
 def test_what_is_settled_of_a_table_says_nothing_of_the_one_that_it_was(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,13 @@ class BadRecords:
                 raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
             self._table.create(_table_schema())
             self._detail = self._table.detail()
+        if lacking := {"consumerGroup", "target", "targetId", "sequence", "runId"}.difference(
+            self.detail.columns.names
+        ):
+            where = self._table.where
+            raise ConfigurationError(
+                f"{where} is not a table of bad records: it has no column {min(lacking)}. Name another for bad-records"
+            )
 
     @property
     def detail(self) -> TableDetail:
