@@ -36,7 +36,8 @@ def test_one_odd_round_is_no_trend() -> None:
     assert is_flat((1.0, 1.0, 1.01, 1.0, 1.6, 0.99))
 
 
-def test_a_side_warms_up_until_it_is_flat_and_three_rounds_of_all_count() -> None:
+def test_warm_up_until_flat() -> None:
+    """A side warms up until it is flat, and then three rounds of all sides count."""
     results = Results(20, 1.0, lambda _: None)
     results.take_turns("reading", {"ours": side(1.0), "peer": side(*WARMING_UP)})
     ours, peer = (one for one in results.figures if one.unit == COST)
@@ -45,14 +46,16 @@ def test_a_side_warms_up_until_it_is_flat_and_three_rounds_of_all_count() -> Non
     assert "| reading | peer | CPU s for a million | 1.16 | 1.16 | yes | 3.20, 2.00" in results.markdown()
 
 
-def test_a_side_that_is_not_flat_in_the_end_is_shown_so() -> None:
+def test_side_that_never_gets_flat() -> None:
+    """The results mark a side that is not flat at the end."""
     results = Results(5, 1.0, lambda _: None)
     results.take_turns("reading", {"ours": side(1.0), "peer": side(*WARMING_UP)})
     assert [one.flat for one in results.figures if one.unit == COST] == ["yes", "no"]
 
 
 @pytest.mark.parametrize("ids", [(None, None, None), (0, 1, 1), (0, 1)], ids=["all bad", "one twice", "one missing"])
-def test_a_table_with_as_many_rows_of_something_else_is_an_error(ids: tuple[int | None, ...], tmp_path: Path) -> None:
+def test_table_with_other_rows(ids: tuple[int | None, ...], tmp_path: Path) -> None:
+    """The check fails if a table has other rows than the wanted ones."""
     wanted = typed_rows(range(3))
     check_table(write(tmp_path / "right", wanted), wanted)
     other = wanted.slice(0, len(ids)).set_column(0, "id", pa.array(ids, pa.int64()))
@@ -65,7 +68,8 @@ def write(path: Path, rows: pa.Table) -> str:
     return str(path)
 
 
-def test_of_the_main_jobs_records_one_in_a_hundred_is_bad() -> None:
+def test_share_of_bad_records() -> None:
+    """One in a hundred records of the main job's backlog is bad."""
     good, some_bad = ([*backlog(bad, 1 / 150).bodies()] for bad in (False, True))
     assert all(one.endswith(b"}") for one in good)
     assert sum(not one.endswith(b"}") for one in some_bad) == 20

@@ -35,7 +35,7 @@ def test_the_examples_of_the_clients_page_run() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
-def test_what_a_page_shows_can_be_pasted_into_pythons_prompt(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_paste_into_a_prompt(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """There a blank line ends a block, and nothing else does."""
     for text in re.findall(r"```python\n([^.].*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
         prompt = Prompt()
@@ -126,7 +126,7 @@ CODE = re.compile(r"^```.*?^```$|^    \S.*?$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("path", TRANSLATED, ids=lambda path: path.name)
-def test_a_translated_page_has_the_sections_and_the_code_of_its_original(path: Path) -> None:
+def test_translated_page_matches_its_original(path: Path) -> None:
     """Which the tests of the original run."""
     original = path.with_name(path.name.replace(".zh-CN", ""))
     own, other = path.read_text(encoding="utf-8"), original.read_text(encoding="utf-8")

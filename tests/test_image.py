@@ -28,7 +28,8 @@ def instructions(name: str) -> list[str]:
     return [one["value"] for one in parser.structure if one["instruction"] == name]
 
 
-def test_all_that_the_image_copies_is_in_the_source_archive_and_not_ignored(distributions: Distributions) -> None:
+def test_copied_files_are_shipped(distributions: Distributions) -> None:
+    """The source archive has all files that the image copies, and Docker ignores none."""
     with tarfile.open(distributions.sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     rules = [line for line in (FOLDER / "Dockerfile.dockerignore").read_text().splitlines() if line and line[0] != "#"]
@@ -46,7 +47,8 @@ def test_the_image_runs_as_a_user_without_rights() -> None:
 
 
 @pytest.mark.parametrize("name", ["tubemq", "ingest"])
-def test_a_service_of_the_compose_file_is_a_command_that_there_is(name: str) -> None:
+def test_compose_services_run_real_commands(name: str) -> None:
+    """Each service of the compose file runs a command that exists."""
     compose = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
     assert (FOLDER / compose["x-image"]["build"]["context"]).resolve() == ROOT
     assert (ROOT / compose["x-image"]["build"]["dockerfile"]).is_file()

@@ -42,17 +42,19 @@ def install(distributions: Distributions, tmp_path: Path) -> Install:
     return make
 
 
-def test_the_bare_wheel_brings_protobuf_and_nothing_else(install: Install) -> None:
+def test_bare_wheel_brings_only_protobuf(install: Install) -> None:
+    """The bare wheel installs protobuf and nothing else."""
     assert install().installed() == {"pyspark-tubeclient", "protobuf"}
 
 
-def test_the_extra_for_managed_runtimes_brings_nothing_that_a_runtime_has(distributions: Distributions) -> None:
+def test_extra_for_managed_runtimes(distributions: Distributions) -> None:
+    """The managed extra installs nothing that a managed runtime already has."""
     brought = requirements(distributions.wheel, "managed")
     assert {"protobuf", "deltalake"} <= brought
     assert not brought & {"pyspark", "py4j", "delta-spark", "pyarrow", "pandas", "numpy"}
 
 
-def test_the_bare_wheel_has_the_client_and_says_what_brings_the_rest(install: Install, tmp_path: Path) -> None:
+def test_bare_wheel_has_the_client(install: Install, tmp_path: Path) -> None:
     """tests/test_packaging.py has every part."""
     environment = install()
     code = "import tubeclient\nfor name in tubeclient.__all__: getattr(tubeclient, name)"
@@ -77,7 +79,8 @@ with EmbeddedTubeMQ(tempfile.mkdtemp(), [TopicConfig("clicks")]) as tube:
 
 
 @pytest.mark.spark
-def test_plain_spark_reads_a_topic_without_a_call_to_register(install: Install, tmp_path: Path) -> None:
+def test_plain_spark_finds_the_source(install: Install, tmp_path: Path) -> None:
+    """Plain Spark reads a topic without a call that registers the source."""
     done = install("spark", "embedded").run("python", "-c", READ, cwd=tmp_path)
     assert done.stdout == "[b'one', b'two']\n", done.stderr
 

@@ -58,7 +58,8 @@ def metadata(distributions: Distributions) -> email.message.Message:
         return email.message_from_bytes(archive.read(name))
 
 
-def test_the_wheel_holds_the_packages_with_their_files_and_nothing_else(names: list[str]) -> None:
+def test_wheel_contents(names: list[str]) -> None:
+    """The wheel contains the packages with their files and nothing else."""
     wanted = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
@@ -95,9 +96,7 @@ CORE_MARKS = 'sys_platform == "linux" and platform_machine in "x86_64 aarch64"'
 
 
 @pytest.mark.parametrize("release", [True, False])
-def test_the_extras_bring_the_core_in_a_release_and_not_in_a_clone(
-    monkeypatch: pytest.MonkeyPatch, release: bool
-) -> None:
+def test_core_in_the_extras_of_a_release(monkeypatch: pytest.MonkeyPatch, release: bool) -> None:
     """Before the release no registry has the core, and a clone is installed without a compiler."""
     given: dict[str, Any] = {}
     monkeypatch.setattr("setuptools.setup", given.update)
@@ -141,7 +140,8 @@ assert not loaded & blocked, loaded & blocked
 HEAVY = "pyspark,delta,deltalake,pyarrow,pandas,chispa,py4j"
 
 
-def test_every_module_of_the_client_imports_without_any_optional_package() -> None:
+def test_client_imports_without_extras() -> None:
+    """Every module of the client imports without any optional package."""
     found = run_python(
         "-c", BLOCKING_SCRIPT, "tubeclient", f"{HEAVY},numpy,aiohttp,typer,rich,prometheus_client", "--all"
     )
@@ -155,7 +155,8 @@ def test_every_module_of_the_client_imports_without_any_optional_package() -> No
         ("spark_source", "delta,deltalake,typer,rich"),
     ],
 )
-def test_a_package_imports_without_what_it_does_not_need(package: str, without: str) -> None:
+def test_packages_import_without_extras(package: str, without: str) -> None:
+    """A package imports without the packages that it does not need."""
     found = run_python("-c", BLOCKING_SCRIPT, package, without)
     assert found.returncode == 0, found.stderr
 
@@ -170,7 +171,8 @@ def test_a_package_imports_without_what_it_does_not_need(package: str, without: 
         ("tubeclient_cli.app", "rich", "cli"),
     ],
 )
-def test_a_missing_package_is_named_with_the_extra_that_brings_it(module: str, missing: str, extra: str) -> None:
+def test_missing_package_names_its_extra(module: str, missing: str, extra: str) -> None:
+    """The error for a missing package names the extra that brings it."""
     found = run_python("-c", BLOCKING_SCRIPT, module, missing)
     assert found.returncode != 0
     last = found.stderr.splitlines()[-1]
@@ -387,7 +389,7 @@ def test_a_layer_imports_only_what_it_may_know(folder: str) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_no_flow_goes_on_where_its_caller_was_interrupted() -> None:
+def test_no_yield_after_an_interruption() -> None:
     """Python ends a generator that is closed, and one that yields then hides what closed it."""
     seen = 0
     for path in sorted((ROOT / "tubeclient").rglob("*.py")):
@@ -421,7 +423,8 @@ def test_the_client_waits_for_no_condition_of_python() -> None:
         assert "threading" not in {node.module for node in nodes if isinstance(node, ast.ImportFrom)}, path
 
 
-def test_nothing_installed_imports_what_stays_in_the_repository() -> None:
+def test_no_import_from_the_repository() -> None:
+    """Installed code imports nothing from folders that are only in the repository."""
     stays = {"jobs", "conf", "tests", "bench", "tools"}
     wrong = [item for package in PACKAGES for item in imports_of(package) if below(item.module, stays)]
     assert not wrong, "\n".join(map(str, wrong))

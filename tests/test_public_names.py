@@ -83,7 +83,8 @@ MADE_FOR_USERS = {"DefaultSource", "Delivery", "Message", "ReceivedMessage", "Of
 
 
 @pytest.mark.parametrize("package", API)
-def test_whatever_users_call_is_in_an_example_that_runs(package: str) -> None:
+def test_callables_are_in_examples(package: str) -> None:
+    """Each public name that users call is in an example that runs."""
     run = {one.name for one in EXAMPLES if not one.examples[0].options.get(doctest.SKIP)}
     for name in names_of(package):
         value = getattr(importlib.import_module(package), name)

@@ -27,7 +27,7 @@ def required(monkeypatch: pytest.MonkeyPatch) -> list[Requirement]:
     return [Requirement(text) for text in texts]
 
 
-def test_the_lock_file_has_all_that_setup_asks_for_in_its_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_file_matches_setup(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run make lock after a change of setup.py."""
     versions = locked()
     for requirement in required(monkeypatch):
@@ -36,7 +36,8 @@ def test_the_lock_file_has_all_that_setup_asks_for_in_its_ranges(monkeypatch: py
         assert versions[name] in requirement.specifier, requirement
 
 
-def test_each_locked_package_has_hashes_and_no_place_to_fetch_it_from() -> None:
+def test_locked_packages_have_hashes() -> None:
+    """Each locked package has hashes and no download address."""
     text = LOCK.read_text(encoding="utf-8")
     entries = re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]
     assert len(entries) >= len(locked())
@@ -53,11 +54,12 @@ def listed() -> tuple[set[str], set[str]]:
     return set(names.findall(packages)) - {"package"}, set(names.findall(crates)) - {"crate"}
 
 
-def test_the_page_of_licences_has_each_package_of_users() -> None:
+def test_license_page_lists_packages() -> None:
+    """The license page lists each package that users install."""
     assert listed()[0] == for_users(), "run make lock"
 
 
-def test_the_page_of_licences_has_each_crate_of_the_core() -> None:
+def test_license_page_lists_crates() -> None:
     """Which are linked only cargo knows, with the crates at hand."""
     locked_crates = tomllib.loads((CORE / "Cargo.lock").read_text(encoding="utf-8"))["package"]
     asked_for = tomllib.loads((CORE / "Cargo.toml").read_text(encoding="utf-8"))["dependencies"]

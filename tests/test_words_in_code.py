@@ -76,3 +76,14 @@ def test_no_two_classes_have_one_name() -> None:
                     where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert len(where) > 300
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
+
+
+def test_names_of_tests_are_short() -> None:
+    """A sentence as docstring says the rest."""
+    found = {
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > 50
+    }
+    assert not found

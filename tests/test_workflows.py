@@ -50,7 +50,9 @@ def test_each_action_is_named_by_its_commit() -> None:
     assert [line for line in lines if not re.fullmatch(r" [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)] == []
 
 
-def test_a_commit_is_released_only_with_its_version_everywhere(tmp_path: Path) -> None:
+def test_release_has_one_version_everywhere(tmp_path: Path) -> None:
+    """A commit is released only if its files and its tag all have the same version."""
+
     def tagged() -> list[str]:
         done = run_python(str(tmp_path / "tools" / "tagged.py"), cwd=tmp_path)
         assert done.returncode == (1 if done.stderr else 0)

@@ -62,7 +62,8 @@ def test_we_read_apaches_answers(java_vm: JavaVM, code: int, text: str, refusal:
             reply_refusal(io.BytesIO(answer[:cut]).read)
 
 
-def test_our_proxy_of_the_tests_takes_what_apaches_sdk_sends(java_vm: JavaVM) -> None:
+def test_proxy_accepts_sdk_reports(java_vm: JavaVM) -> None:
+    """The test proxy reads the report that Apache's Audit SDK sends."""
     rows: list[Row] = []
     java = java_vm.jvm
     operator = java.org.apache.inlong.audit.AuditOperator.getInstance()

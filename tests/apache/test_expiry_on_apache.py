@@ -124,7 +124,8 @@ def ageing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ageing]:
         yield ageing
 
 
-def test_the_index_is_all_there_and_stores_begin_where_data_does(ageing: Ageing) -> None:
+def test_index_outlives_expired_data(ageing: Ageing) -> None:
+    """Lookups find where a store's data begins, although its index still begins at 0."""
     files, bounds = ageing.web.files(), ageing.bounds()
     assert bounds == ageing.bounds(web=False)
     for topic in TOPICS:
@@ -138,9 +139,8 @@ def test_the_index_is_all_there_and_stores_begin_where_data_does(ageing: Ageing)
 
 
 @pytest.mark.parametrize("topic", [topic.name for topic in TOPICS])
-def test_a_restart_over_expired_data_is_an_error_or_counted(
-    ageing: Ageing, topic: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_restart_over_expired_data(ageing: Ageing, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A restart over expired data fails, or counts the loss if failOnDataLoss is false."""
     low, high = ageing.bounds()[StoreKey(1, topic, 0)]
     partitions = [key for key in ageing.view.partitions() if key.topic == topic]
     start, end = (Offsets.of(dict.fromkeys(partitions, offset)).to_dict() for offset in (300 * ENTRY, high))

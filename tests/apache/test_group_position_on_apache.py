@@ -57,7 +57,7 @@ def send(producer: Producer) -> Callable[..., list[bytes]]:
     return run
 
 
-def test_the_group_goes_on_exactly_from_spark_to_java_and_back(
+def test_spark_to_java_and_back(
     apache: ApacheTubeMQ,
     settings: ClientSettings,
     delta_spark: SparkSession,
@@ -93,7 +93,7 @@ def test_the_group_goes_on_exactly_from_spark_to_java_and_back(
     assert read_on("three") == third
 
 
-def test_without_it_neither_a_killed_worker_nor_a_stopped_broker_moves_the_group(
+def test_faults_without_commits_move_no_position(
     apache: ApacheTubeMQ, settings: ClientSettings, send: Callable[..., list[bytes]]
 ) -> None:
     """A broker that stops cleanly takes all that is on its way to a reader for confirmed."""

@@ -14,9 +14,7 @@ from tubeclient import Admin, ClientSettings
 pytestmark = [pytest.mark.apache, pytest.mark.timeout(400)]
 
 
-def test_a_stopped_member_is_stood_in_for_and_gets_its_share_again(
-    apache: ApacheTubeMQ, settings: ClientSettings, tmp_path: Path
-) -> None:
+def test_stopped_member_regains_its_share(apache: ApacheTubeMQ, settings: ClientSettings, tmp_path: Path) -> None:
     """Who has what is as the members report it, which each does within a second."""
 
     def owners() -> Owners:

@@ -41,13 +41,14 @@ def values(frame: DataFrame) -> Counter[bytes]:
 
 
 @pytest.mark.merge
-def test_a_stream_into_delta_has_each_message_once_over_restarts(
+def test_delta_stream_over_restarts(
     apache: ApacheTubeMQ,
     delta_spark: SparkSession,
     settings: ClientSettings,
     producer: Producer,
     tmp_path: Path,
 ) -> None:
+    """Delta gets each message once if a stream restarts or changes its checkpoint."""
     producer.publish(["apache_stream"])
     offsets_table = str(tmp_path / "offsets")
     given = options(
@@ -91,9 +92,9 @@ def test_a_stream_into_delta_has_each_message_once_over_restarts(
 
 
 @pytest.mark.merge
-def test_apaches_master_refuses_a_second_query_of_the_group(
-    apache: ApacheTubeMQ, delta_spark: SparkSession, tmp_path: Path
-) -> None:
+def test_second_query_of_a_group(apache: ApacheTubeMQ, delta_spark: SparkSession, tmp_path: Path) -> None:
+    """The master refuses a second query of a group while the first one runs."""
+
     def start(name: str, **more: object) -> StreamingQuery:
         given = options(apache, "apache_stream", "one_owner", groupJoinTimeout="1s", **more)
         frame = delta_spark.readStream.format("tubeclient").options(**given).load()
@@ -117,9 +118,8 @@ def test_apaches_master_refuses_a_second_query_of_the_group(
 
 
 @pytest.mark.merge
-def test_what_is_written_comes_back_with_all_that_belongs_to_it(
-    apache: ApacheTubeMQ, delta_spark: SparkSession
-) -> None:
+def test_write_and_read_back(apache: ApacheTubeMQ, delta_spark: SparkSession) -> None:
+    """A read returns the value, tag, time, and attributes that a write sent."""
     columns = ["value", "messageType", "messageTime", "attributes"]
     rows = delta_spark.range(0, 3_000, 1, 2).selectExpr(
         "cast(concat('written-', id) AS binary) AS value",

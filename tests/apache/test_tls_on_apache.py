@@ -136,9 +136,10 @@ def test_without_a_user_nothing_is_done(settings: ClientSettings, bodies: list[b
         list(reader.read(broker, OffsetRange(KEY, 0, 280)))
 
 
-def test_without_a_certificate_that_the_server_trusts_there_is_no_connection(
+def test_untrusted_client_certificate(
     locked: ApacheTubeMQ, settings: ClientSettings, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """A connection fails if the client has no certificate that the server trusts."""
     assert settings.tls is not None
     unknown = CertificateAuthority(tmp_path_factory.mktemp("stranger")).issue("unknown")
     for tls in (

@@ -36,9 +36,8 @@ def at(query: Query, partition_id: int) -> int | None:
     return None
 
 
-def test_readers_keep_their_ranges_and_the_planner_begins_where_the_store_was(
-    tube: Cluster, settings: ClientSettings
-) -> None:
+def test_added_partition_starts_at_the_store_end(tube: Cluster, settings: ClientSettings) -> None:
+    """A partition added to a store starts at the store's end, and running reads keep their ranges."""
     query = Query(tube, subscribe="grown", startingOffsets="earliest", consumerGroup="grown", retryLimit="30s")
     old = [b"old-%d" % number for number in range(OLD)]
     tube.put(FIRST, old)

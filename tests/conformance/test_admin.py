@@ -54,7 +54,8 @@ def offsets_of(admin: Admin, group: str, *, positions: int) -> GroupOffsets:
     return found[-1]
 
 
-def test_brokers_and_topics_are_those_that_clients_are_told_of(settings: ClientSettings, admin: Admin) -> None:
+def test_brokers_and_topics_match_the_view(settings: ClientSettings, admin: Admin) -> None:
+    """Admin lists the brokers and topics that a master shows its clients."""
     brokers, topics = admin.brokers(), admin.topics(TOPICS)
     view = fetch_view(settings, TOPICS, GROUPS)
     assert [broker.info for broker in brokers] == sorted(view.brokers.values())
@@ -80,9 +81,8 @@ def test_bounds_are_those_of_the_offset_lookup(tube: Cluster, settings: ClientSe
         admin.store_bounds(["no_such_topic"])
 
 
-def test_a_group_of_java_clients_shows_nodes_filters_and_partitions(
-    admin: Admin, java_consumer: Callable[..., JavaBalanceConsumer]
-) -> None:
+def test_group_of_java_clients(admin: Admin, java_consumer: Callable[..., JavaBalanceConsumer]) -> None:
+    """Admin shows the nodes, filters, and partitions of a group of Java clients."""
     consumers = [
         java_consumer("admin_java", heartbeat_ms=500).start(
             {"admin_single": [], "admin_shared": ["b", "a"]}, source_count=2, node_id=node

@@ -167,7 +167,8 @@ def test_beside_an_owner(
     assert owner.get(timeout_ms=100) is None
 
 
-def test_a_partition_that_nobody_reads_and_the_end_of_the_data(plain: Plain) -> None:
+def test_fetch_codes_unregistered_and_at_the_end(plain: Plain) -> None:
+    """A fetch returns 411 if nobody has the partition registered, and 404 at the end of the data."""
     assert plain.fetch().errCode == 411
     assert plain.commit().errCode == 401
     assert plain.register().errCode == 200

@@ -36,9 +36,8 @@ def test_start_registers_topics_filters_count_and_node(
     wait_for(lambda: shown() == (consumer.consumer_id, 3, 1, (OTHER,)), "the master to show what is connected")
 
 
-def test_a_bootstrap_offset_moves_the_group_and_without_one_it_goes_on(
-    tube: Cluster, consumer_of: MakeConsumer
-) -> None:
+def test_bootstrap_offset(tube: Cluster, consumer_of: MakeConsumer) -> None:
+    """A bootstrap offset moves the group; without one the group resumes where it was."""
     offsets = tube.put(CALLS, [b"bootstrap %d" % number for number in range(6)])
     consumer = consumer_of("calls_bootstrap", ["calls"])
     assert consumer.connect(CALLS, offsets[2]) == offsets[2]
@@ -90,7 +89,8 @@ def test_a_pack_that_was_not_consumed_comes_again(tube: Cluster, consumer_of: Ma
     assert consumer.confirm(second) == offsets[2] + INDEX_ENTRY_BYTES
 
 
-def test_tags_may_hold_what_separates_nothing_where_they_stand(tube: Cluster, consumer_of: MakeConsumer) -> None:
+def test_tags_with_unusual_characters(tube: Cluster, consumer_of: MakeConsumer) -> None:
+    """A consumer filters by tags with spaces, colons, non-ASCII text, and up to 256 characters."""
     tags = ["two words", "x:y", "@me", "a.b-c_d", "中文", "t" * 256]
     [start] = tube.put(TAGS, [b"another's"], tag="two")
     for tag in tags:
@@ -102,7 +102,7 @@ def test_tags_may_hold_what_separates_nothing_where_they_stand(tube: Cluster, co
     assert consumer.get(timeout_ms=300) is None
 
 
-def test_other_tags_and_those_with_the_same_hash_are_passed_over(tube: Cluster, consumer_of: MakeConsumer) -> None:
+def test_unmatched_tags_are_skipped(tube: Cluster, consumer_of: MakeConsumer) -> None:
     """Neither holds the group's position up. Brokers compare a 32-bit hash."""
     assert java_string_hash("Aa") == java_string_hash("BB")
     [start] = tube.put(TAGS, [b"another's"], tag="BB")

@@ -59,7 +59,8 @@ def test_a_group_is_sent_to_the_end(tube: Cluster, settings: ClientSettings, cha
         assert take(consumer).bodies == [b"new"]
 
 
-def test_a_groups_rules_arrive_with_the_registration_and_by_heartbeat(settings: ClientSettings, change: Change) -> None:
+def test_group_rules_reach_the_consumer(settings: ClientSettings, change: Change) -> None:
+    """A consumer gets its group's rules when it registers and later by heartbeat."""
     set_rule(change, "orders_rule", 1, {"zeroCnt": 3, "freqInMs": 7_000})
     with PullConsumer(settings, "orders_rule", ["orders"]) as consumer:
         assert consumer._running.fetcher.orders.group_rules == FlowRules(empty_polls=(EmptyPolls(3, 7_000),))

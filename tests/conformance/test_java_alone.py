@@ -89,9 +89,10 @@ def test_what_is_held_is_refused(java_consumer: JavaConsumers) -> None:
     assert third.connected() == {key}
 
 
-def test_what_javas_producer_wrote_our_range_reader_reads_byte_for_byte(
+def test_range_reader_reads_what_java_wrote(
     tube: Cluster, settings: ClientSettings, java_producer: JavaProducers
 ) -> None:
+    """The range reader returns the exact bytes and attributes that Java's producer wrote."""
     view = fetch_view(settings, ["written_by_java"], GROUPS)
     before = ends(settings, view)
     sent: dict[str, list[tuple[int, bytes, dict[str, str]]]] = {}
@@ -111,9 +112,8 @@ def test_what_javas_producer_wrote_our_range_reader_reads_byte_for_byte(
     assert {key: messages for key, messages in got.items() if messages} == sent
 
 
-def test_what_our_producer_wrote_javas_consumer_reads_byte_for_byte(
-    producer: Producer, java_consumer: JavaConsumers
-) -> None:
+def test_java_reads_what_our_producer_wrote(producer: Producer, java_consumer: JavaConsumers) -> None:
+    """Java's consumer returns the exact bytes and attributes that our producer wrote."""
     producer.publish(["written_by_us"])
     sent = {}
     for number in range(60):

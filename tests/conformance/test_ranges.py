@@ -30,7 +30,7 @@ pytestmark = pytest.mark.apache
 
 @pytest.mark.merge("apache-")
 @pytest.mark.parametrize("topic", ["ranges_shared", "ranges_cut"])
-def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_order(
+def test_random_cuts_beside_a_producer(
     tube: Cluster, settings: ClientSettings, producer: Producer, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No answer of an honest broker counts as a contradiction, or as one that leaves a message out."""
@@ -74,9 +74,7 @@ def test_random_cuts_under_a_running_producer_give_each_message_once_and_in_orde
 
 
 @pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
-def test_a_fetch_that_comes_after_its_connection_broke_passes_over_nothing(
-    tube: Cluster, settings: ClientSettings, groups: tuple[str, ...]
-) -> None:
+def test_late_fetch_skips_nothing(tube: Cluster, settings: ClientSettings, groups: tuple[str, ...]) -> None:
     """The broker takes it for one of its reader's own, and moves that reader on."""
     key = PartitionKey(1, "ranges_late", 0)
     offsets = tube.put(key, (b"%06d" % number + bytes(20_000) for number in range(300)))

@@ -90,9 +90,8 @@ def is_listed(tube: Cluster) -> bool:
 
 
 @pytest.mark.merge("apache")
-def test_restarts_while_consuming_lose_nothing_and_repeat_nothing_confirmed(
-    tube: Cluster, producer: Producer, consumer_of: MakeConsumer
-) -> None:
+def test_restarts_while_consuming(tube: Cluster, producer: Producer, consumer_of: MakeConsumer) -> None:
+    """Restarts of a broker and the master lose no message and repeat no confirmed one."""
     consumer = consumer_of("restarts", ["restarts"], source_count=1, node_id=0)
     for key in consumer.partitions():
         consumer.connect(key)

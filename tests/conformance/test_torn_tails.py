@@ -103,7 +103,8 @@ def stored(settings: ClientSettings) -> dict[int, tuple[int, bytes]]:
     return found
 
 
-def test_no_acknowledged_message_is_lost_or_doubled_by_kills(server: Server, java_vm: JavaVM) -> None:
+def test_kills_lose_no_acknowledged_message(server: Server, java_vm: JavaVM) -> None:
+    """The server loses and doubles no acknowledged message if it is killed again and again."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}, {KILLS} kills")
     rng, numbers, written = random.Random(seed), itertools.count(), Written({}, set())

@@ -28,7 +28,8 @@ def register(address: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(("clean", "position"), [(True, 84), (False, 28)])
-def test_a_clean_stop_commits_what_is_in_flight_a_crash_does_not(tmp_path: Path, clean: bool, position: int) -> None:
+def test_in_flight_after_a_stop_or_crash(tmp_path: Path, clean: bool, position: int) -> None:
+    """A clean stop commits what is in flight; a crash does not."""
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("flights")]) as tube:
         tube.load("flights", (NewMessage(0, b"m") for _ in range(3)))
         address = tube.broker_addresses[1]
@@ -150,7 +151,8 @@ def given_away(port: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_nobody_gets_the_ports_of_a_stopped_broker_until_the_end(tmp_path: Path, clean: bool) -> None:
+def test_ports_of_a_stopped_broker(tmp_path: Path, clean: bool) -> None:
+    """A stopped broker's ports stay reserved until it is removed or the cluster ends."""
     with EmbeddedTubeMQ(tmp_path, brokers=3) as tube:
         addresses, webs = tube.broker_addresses, tube.broker_web_ports
         ports = {one: (int(addresses[one].rpartition(":")[2]), webs[one]) for one in addresses}
@@ -172,7 +174,8 @@ def test_nobody_gets_the_ports_of_a_stopped_broker_until_the_end(tmp_path: Path,
         pass
 
 
-def test_requests_may_be_cut_anywhere_and_are_answered_in_their_order(to_broker: RawClient) -> None:
+def test_requests_cut_anywhere(to_broker: RawClient) -> None:
+    """A broker answers requests in their order, wherever the stream is cut."""
     spec = Method.SEND_MESSAGE.spec
     fields = {"clientId": "p", "topicName": "flights", "partitionId": 0, "flag": 0, "checkSum": -1, "sentAddr": 0}
     request = spec.request(**fields, data=bytes(20_000)).SerializeToString()

@@ -33,9 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.apache, pytest.mark.timeout(1500)]
     [("embedded", True, "spark", "delta"), ("apache", False, "tasks", "delta"), ("apache", False, "tasks", "iceberg")],
     ids=["embedded", "apache", "iceberg"],
 )
-def test_each_message_is_in_the_table_once_whatever_is_killed(
-    server: str, latest: bool, writer: str, table_format: str, tmp_path: Path
-) -> None:
+def test_storm_of_faults(server: str, latest: bool, writer: str, table_format: str, tmp_path: Path) -> None:
     """One job reads all there is. The other begins at the latest, and its driver is killed in the first round:
     what came until then is not lost, as the first commit says where the group begins.
     """
@@ -65,7 +63,7 @@ def test_each_message_is_in_the_table_once_whatever_is_killed(
 
 
 @pytest.mark.merge
-def test_each_message_is_in_the_table_once_after_two_kills(tmp_path: Path) -> None:
+def test_two_kills(tmp_path: Path) -> None:
     """The storm's beginning: the driver in its first round, and an executor, here with all tasks."""
     seed = random.SystemRandom().randrange(1 << 32)
     kills = (kill_executor,)

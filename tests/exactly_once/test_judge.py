@@ -33,7 +33,8 @@ def test_a_row_too_many_or_too_few_or_lost_is_found(acknowledged: dict[int, Plac
     assert judge(acknowledged, [], there, [*there, stranger]).strange == [stranger]
 
 
-def test_a_number_sent_again_or_without_an_answer_is_no_fault() -> None:
+def test_resent_and_unanswered_numbers() -> None:
+    """The judge finds no fault in a number that was sent again or got no answer."""
     both = [Row(Place("1:t:0", 1), 7), Row(Place("2:t:0", 1), 7)]
     verdict = judge({7: both[1].place}, [8, 9], both, both)
     assert verdict.whole
@@ -64,7 +65,8 @@ def test_a_table_that_leads_or_trails_is_found(seen: Seen, data: st.DataObject) 
     assert {said.split(": the")[0] for said in wrong_order(seen, at_rest=True)} == trails
 
 
-def test_a_first_batch_without_rows_ended_where_the_query_began() -> None:
+def test_first_batch_without_rows() -> None:
+    """The judge takes the query's start for the end of a first batch without rows."""
     began = {"1:t:0": 280}
     assert wrong_order(Seen(began, {}, {"1:t:0": 308}, began)) == []
     assert len(wrong_order(Seen({"1:t:0": 308}, {}, {"1:t:0": 308}, began))) == 1

@@ -33,7 +33,8 @@ def write_and_have_read(writers: Writers, job: Job) -> None:
     job.wait_for(lambda: row_count(job.table) >= rows + written, "rows in the table", poll_seconds=0.2)
 
 
-def test_what_a_killed_broker_lost_is_an_error_and_all_that_it_holds_comes_once(tmp_path: Path) -> None:
+def test_tail_lost_by_a_killed_broker(tmp_path: Path) -> None:
+    """Messages that a killed broker lost are an error, and the rest is in the table once each."""
     with scenery(tmp_path, "apache") as (tube, spark, mark), job_of(tmp_path, mark, tube, spark) as job:
         assert isinstance(tube.servers, ApacheTubeMQ)
         writers = Writers(tube.settings, TOPIC.name)

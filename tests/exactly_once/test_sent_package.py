@@ -67,7 +67,7 @@ def environment(folder: Path) -> dict[str, str | None]:
     return {"PATH": path, "PYSPARK_PYTHON": None, "PYSPARK_DRIVER_PYTHON": None, "PYTHONPATH": None}
 
 
-def test_a_zip_that_the_python_path_names_without_a_folder(tmp_path: Path, distributions: Distributions) -> None:
+def test_zip_on_the_python_path(tmp_path: Path, distributions: Distributions) -> None:
     """Driver and executors find it in their own folders: the executors' is the one that spark-submit sends it to."""
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     [variables, options] = re.findall(r"^    (PYTHONPATH=\S+) spark-submit (.*) job\.py$", page, re.MULTILINE)[0]

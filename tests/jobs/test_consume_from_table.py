@@ -144,7 +144,8 @@ def test_a_reset_stops_the_consumer_at_its_next_record(group: Group) -> None:
     assert set(group.positions().values()) == {280}
 
 
-def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(group: Group) -> None:
+def test_script_records_on_sigterm(group: Group) -> None:
+    """The script records the messages that it printed if it gets SIGTERM."""
     feed = group.feed
     feed.send(40)
     command = [sys.executable, str(ROOT / "jobs" / "consume_from_table.py"), "--master-servers"]
@@ -165,7 +166,8 @@ def test_the_script_prints_messages_and_records_them_when_it_is_told_to_end(grou
     assert sorted(group.read(20)) == feed.sent[40:]
 
 
-def test_a_lost_partition_is_taken_back_where_it_was_confirmed(group: Group) -> None:
+def test_lost_partition_is_regained(group: Group) -> None:
+    """The consumer takes a lost partition back at the position it had confirmed."""
     feed = group.feed
     feed.send(100)
     cursor = Cursor(group.name, feed.topic, 0)
@@ -190,9 +192,7 @@ def test_a_lost_partition_is_taken_back_where_it_was_confirmed(group: Group) -> 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
 @pytest.mark.parametrize("back", ["before the pack is confirmed", "after it could not be confirmed"])
-def test_a_restart_of_the_broker_loses_nothing_and_the_table_has_all(
-    group: Group, caplog: pytest.LogCaptureFixture, clean: bool, back: str
-) -> None:
+def test_broker_restart(group: Group, caplog: pytest.LogCaptureFixture, clean: bool, back: str) -> None:
     """It goes down while a pack is out. What was not confirmed then may come a second time."""
     feed, confirmed = group.feed, set[bytes]()
     feed.send(400)

@@ -52,7 +52,8 @@ def test_all_records_are_proven_in_whatever_order(tmp_path: Path) -> None:
     assert tables.failing(tmp_path) == []
 
 
-def test_a_message_that_the_brokers_hold_twice_is_there_twice(tmp_path: Path) -> None:
+def test_message_stored_twice(tmp_path: Path) -> None:
+    """The proof expects two rows for a message that the brokers store twice."""
     tables = Tables()
     tables.rows += [{**row, "tubemq": {**row["tubemq"], "messageId": 20}} for row in tables.rows[:4]]
     tables.held = 11

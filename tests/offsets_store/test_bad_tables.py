@@ -17,9 +17,10 @@ from tests.offsets_store.conftest import FIRST, KEY, SECOND, at
 
 
 @pytest.mark.parametrize("offset", [29, -28, -1])
-def test_values_that_no_release_writes_are_refused_and_can_be_mended(
+def test_foreign_values_are_refused(
     table: OffsetsTable, open_table: Callable[[], OffsetsTable], uri: str, offset: int
 ) -> None:
+    """The table refuses values that no release writes, and opens again once they are deleted."""
     table.open_run(KEY, 1).record(at({FIRST: 28, SECOND: 56}))
     DeltaTable(uri).update(new_values={"nextOffset": offset}, predicate="partition = 0")
     for read in (

@@ -22,13 +22,15 @@ from tubeclient.printable import display_uri
 KEY = GroupKey("g", ["a"])
 
 
-def test_scrub_masks_option_values_but_not_harmless_words() -> None:
+def test_scrub_masks_secret_options() -> None:
+    """`scrub` masks the values of secret options but not harmless words."""
     options = {"AWS_SECRET_ACCESS_KEY": "a/b+c=d", "region": "eu", "allow_http": "true", "sas_token": "xyz"}
     text = scrub("it is true that a/b+c=d and a%2Fb%2Bc%3Dd and xyz failed in eu", options)
     assert text == "it is true that *** and *** and *** failed in eu"
 
 
-def test_an_endpoint_that_does_not_answer_is_named_but_for_its_secrets() -> None:
+def test_scrub_of_endpoints() -> None:
+    """`scrub` shows an endpoint without the secrets in it."""
     said = "Error performing GET http://u:pw@store:9/lake"
     assert scrub("GET http://store:9/lake", {"AWS_ENDPOINT_URL": "http://store:9"}) == "GET http://store:9/lake"
     assert "pw" not in scrub(said, {"aws_endpoint": "http://u:pw@store:9"})
@@ -58,7 +60,8 @@ def test_uris_are_shown_without_their_secrets() -> None:
     assert scrub("cannot reach s3://u:pw@h/p?sig=1", {}, "s3://u:pw@h/p?sig=1") == "cannot reach s3://h/p"
 
 
-def test_a_place_that_is_no_table_is_named_without_user_and_password(tmp_path: Path) -> None:
+def test_non_table_error_hides_password(tmp_path: Path) -> None:
+    """The error for a place that is not a table shows its path without user and password."""
     (tmp_path / "file").write_text("x")
     for place in (tmp_path, tmp_path / "file"):
         with pytest.raises(SchemaMismatch) as caught:
@@ -67,7 +70,8 @@ def test_a_place_that_is_no_table_is_named_without_user_and_password(tmp_path: P
         assert "the-" not in str(caught.value)
 
 
-def test_a_store_that_cannot_be_reached_is_named_without_the_options() -> None:
+def test_unreachable_store_error() -> None:
+    """The error for an unreachable store names the table but shows no option value."""
     options = {
         "AWS_ACCESS_KEY_ID": "the-access-id",
         "AWS_SECRET_ACCESS_KEY": "the-secret-key",
@@ -92,7 +96,8 @@ def test_a_folder_with_other_files_is_not_taken_over(tmp_path: Path) -> None:
         OffsetsTable(str(tmp_path)).open_run(KEY, 1)
 
 
-def test_a_folder_in_which_a_table_is_being_made_is_free(tmp_path: Path) -> None:
+def test_table_creation_in_progress(tmp_path: Path) -> None:
+    """A folder in which another process is creating the table counts as free."""
     # What is there while another process makes the table.
     (tmp_path / "_delta_log").mkdir()
     (tmp_path / "_delta_log" / "_commit_1.json.tmp").write_text("")

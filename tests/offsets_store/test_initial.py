@@ -23,7 +23,8 @@ def test_the_first_answer_is_found_by_the_next_run(open_table: Open, clock: Cloc
     assert open_table().positions("clicks_etl", ["clicks"]) == {}
 
 
-def test_an_answer_that_names_no_partition_is_an_answer(open_table: Open) -> None:
+def test_start_without_partitions(open_table: Open) -> None:
+    """The table stores and returns a start that names no partition."""
     run = open_table().open_run(KEY, 1)
     run.keep_initial("latest", {})
     assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {}
@@ -46,7 +47,8 @@ def test_an_answer_is_for_its_own_topics_alone(open_table: Open) -> None:
     assert open_table().open_run(KEY, 1, force=True).initial_offsets("latest") == {FIRST: 280}
 
 
-def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: Open, uri: str) -> None:
+def test_start_lasts_until_cleared(open_table: Open, uri: str) -> None:
+    """The stored start survives later records until it is cleared."""
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))
     run.keep_initial("latest", {FIRST: 280})
@@ -62,7 +64,8 @@ def test_it_stays_while_positions_are_recorded_until_it_is_cleared(open_table: O
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 84}
 
 
-def test_clearing_is_news_even_if_the_positions_are_not(open_table: Open) -> None:
+def test_clearing_alone_is_a_commit(open_table: Open) -> None:
+    """A record commits the clearing of the start even if no position has changed."""
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))
     run.keep_initial("latest", {FIRST: 28})
@@ -89,14 +92,16 @@ def test_a_position_past_its_end_goes_back_with_it(open_table: Open, uri: str) -
     assert run.initial_offsets("earliest") == {FIRST: 28, SECOND: 0}
 
 
-def test_a_position_goes_back_only_where_the_query_begins_before_it_and_its_end_is_known(open_table: Open) -> None:
+def test_positions_that_do_not_go_back(open_table: Open) -> None:
+    """A position goes back only if the query begins before it and its end is known."""
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 280, SECOND: 280}))
     assert run.keep_initial("group", {FIRST: 280, SECOND: 0}, ends={FIRST: 28}) == []
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 280, SECOND: 280}
 
 
-def test_an_earlier_answer_past_the_data_becomes_no_position(open_table: Open) -> None:
+def test_older_start_past_the_data(open_table: Open) -> None:
+    """A new start replaces an older one past the data, which becomes no position."""
     run = open_table().open_run(KEY, 1)
     run.keep_initial("latest", {FIRST: 280})
     assert run.keep_initial("earliest", {FIRST: 28}, ends={FIRST: 56}) == []

@@ -10,7 +10,8 @@ from offsets_store import GroupKey, GroupProgress, PartitionProgress
 from tubeclient.keys import PartitionKey
 
 
-def test_equal_topic_sets_are_one_key_in_whatever_order_they_come() -> None:
+def test_order_of_topics_does_not_matter() -> None:
+    """Equal sets of topics are the same key in any order."""
     assert GroupKey("g", ["b", "a", "b"]) == GroupKey("g", ("a", "b"))
     assert GroupKey("g", ["b", "a"]).topic_set == "a,b"
 
@@ -34,7 +35,8 @@ def test_a_pattern_is_one_key_whatever_it_matches() -> None:
         ("g", ["a"], "a"),
     ],
 )
-def test_a_key_that_could_be_taken_for_another_is_refused(group: str, topics: list[str], pattern: str | None) -> None:
+def test_ambiguous_keys(group: str, topics: list[str], pattern: str | None) -> None:
+    """`GroupKey` refuses values that could be mistaken for another key."""
     with pytest.raises(ValueError):
         GroupKey(group, topics, pattern=pattern)
 
@@ -51,7 +53,8 @@ def test_rows_behind_counts_a_store_once() -> None:
     assert behind(*store_0, PartitionProgress(PartitionKey(1, "a", 10_000), 0)) is None
 
 
-def test_a_partition_at_its_end_or_past_it_is_not_behind() -> None:
+def test_lag_at_or_past_the_end() -> None:
+    """A partition at its end or past it has a lag of 0."""
     one = PartitionKey(1, "t", 0)
     behind = [PartitionProgress(one, at, end).lag for at, end in ((28, 84), (84, 84), (112, 84), (0, None))]
     assert behind == [2, 0, 0, None]

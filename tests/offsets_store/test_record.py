@@ -41,7 +41,8 @@ def test_the_same_positions_again_are_no_commit(
     assert run.record(at({FIRST: 56})) is True
 
 
-def test_each_commit_replaces_the_rows_and_leaves_one_file(table: OffsetsTable, uri: str) -> None:
+def test_commit_leaves_one_file(table: OffsetsTable, uri: str) -> None:
+    """Each commit replaces the group's rows and leaves a single file."""
     run = table.open_run(KEY, 2, force=True)
     run.record(at({FIRST: 28, SECOND: 28}))
     for step in range(2, 8):
@@ -80,7 +81,7 @@ def test_rows_are_read_only_where_somebody_else_wrote(
     assert open_table().positions("clicks_etl", ["clicks", "views"]) == {FIRST: 140, PartitionKey(1, "views", 0): 280}
 
 
-def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable) -> None:
+def test_newest_record_wins_across_topic_sets(table: OffsetsTable) -> None:
     """A group that changes its topics goes on where it was in those it keeps."""
     views = PartitionKey(1, "views", 0)
     table.open_run(KEY, 1, force=True).record(at({FIRST: 280, SECOND: 280}))
@@ -95,7 +96,8 @@ def test_positions_follow_the_newest_record_over_topic_sets(table: OffsetsTable)
     assert (found.sequence, found.positions) == (3, {FIRST: 112, SECOND: 280})
 
 
-def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable, uri: str) -> None:
+def test_wrong_calls_write_nothing(table: OffsetsTable, uri: str) -> None:
+    """A run refuses repeated partitions and other topics before it writes anything."""
     run = table.open_run(KEY, 1, force=True)
     with pytest.raises(ValueError, match="named twice"):
         run.record([*at({FIRST: 28}), *at({FIRST: 56})])
@@ -106,7 +108,8 @@ def test_wrong_calls_are_refused_before_anything_is_written(table: OffsetsTable,
     assert not Path(uri).exists()
 
 
-def test_maintenance_removes_old_files_and_keeps_the_state(table: OffsetsTable, uri: str) -> None:
+def test_maintenance_removes_old_files(table: OffsetsTable, uri: str) -> None:
+    """Maintenance removes old files and keeps the positions."""
     run = table.open_run(KEY, 1)
     for step in range(1, 6):
         run.record(at({FIRST: 28 * step}))

@@ -18,7 +18,8 @@ from tests.offsets_store.conftest import FIRST, KEY, SECOND, Between, Clock, at
 Open = Callable[[], OffsetsTable]
 
 
-def test_epochs_only_grow_even_if_the_clock_goes_backwards(open_table: Open, clock: Clock) -> None:
+def test_epochs_only_grow(open_table: Open, clock: Clock) -> None:
+    """A new run has a higher epoch even if the clock goes backward."""
     first = open_table().open_run(KEY, 1)
     assert first.epoch == clock.now
     first.record(at({FIRST: 28}))
@@ -29,7 +30,8 @@ def test_epochs_only_grow_even_if_the_clock_goes_backwards(open_table: Open, clo
     assert open_table().open_run(KEY, 1).epoch == clock.now
 
 
-def test_a_run_takes_over_when_the_last_row_is_older_than_the_lease_or_by_force(open_table: Open, clock: Clock) -> None:
+def test_takeover_by_lease_or_force(open_table: Open, clock: Clock) -> None:
+    """A run takes over if the last row is older than the lease or if it is forced to."""
     first = open_table().open_run(KEY, 1)
     first.record(at({FIRST: 28}))
     clock.now += 29_999
@@ -46,7 +48,8 @@ def test_a_run_takes_over_when_the_last_row_is_older_than_the_lease_or_by_force(
         first.record(at({FIRST: 84}))
 
 
-def test_an_older_run_stops_once_the_newer_one_has_written(open_table: Open, clock: Clock) -> None:
+def test_older_run_stops(open_table: Open, clock: Clock) -> None:
+    """An older run stops at its next record once a newer run has written."""
     old = open_table().open_run(KEY, 1)
     old.record(at({FIRST: 28}))
     clock.now += 60_000
@@ -78,9 +81,7 @@ def between(uri: str) -> Between:
     return Between(DeltaRsStorage(uri, {}))
 
 
-def test_a_twin_that_commits_between_look_and_write_is_noticed(
-    open_table: Open, uri: str, clock: Clock, between: Between
-) -> None:
+def test_twin_commits_before_the_write(open_table: Open, uri: str, clock: Clock, between: Between) -> None:
     """The sequence that the run had tried is the twin's then, and not its own."""
     one = OffsetsTable(uri, clock_ms=clock, storage=between).open_run(KEY, 1)
     twin = open_table().open_run(KEY, 1)
@@ -105,9 +106,8 @@ def by_hand(uri: str) -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.parametrize("what", ["append", "delete", "overwrite", "restore", "optimize", "another group"])
-def test_what_others_commit_between_look_and_write_does_not_mislead_the_next_look(
-    open_table: Open, uri: str, between: Between, what: str
-) -> None:
+def test_others_commit_before_the_write(open_table: Open, uri: str, between: Between, what: str) -> None:
+    """A run still reads the right rows if others commit between its read and its write."""
     open_table().open_run(KEY, 1).record(at({FIRST: 28, SECOND: 28}))
     run = OffsetsTable(uri, storage=between).open_run(KEY, 1, force=True)
     run.record(at({FIRST: 56, SECOND: 28}))
@@ -152,7 +152,8 @@ def test_a_late_commit_of_an_older_run_is_overruled(open_table: Open, uri: str, 
     assert DeltaTable(uri).to_pyarrow_table().num_rows == 1
 
 
-def test_a_commit_whose_answer_got_lost_is_still_ones_own(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_with_a_lost_answer(open_table: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run recognizes its own commit if the answer to it was lost."""
     run = open_table().open_run(KEY, 1)
     original = DeltaRsStorage.replace
 
@@ -168,9 +169,8 @@ def test_a_commit_whose_answer_got_lost_is_still_ones_own(open_table: Open, monk
     assert run.record(at({FIRST: 56})) is True
 
 
-def test_a_sequence_that_was_tried_in_vain_does_not_hide_a_newer_run(
-    open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_commit_hides_no_newer_run(open_table: Open, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older run notices a newer one that used the sequence of its own failed commit."""
     old = open_table().open_run(KEY, 1)
 
     def fail(storage: DeltaRsStorage, key: GroupKey, rows: object, sequence: int) -> None:

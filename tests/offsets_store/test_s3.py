@@ -39,7 +39,8 @@ def test_a_table_is_made_written_read_and_kept_up(server: S3Server) -> None:
     assert anew.positions("clicks_etl", ["clicks"]) == {FIRST: 112, SECOND: 28}
 
 
-def test_a_store_that_does_not_answer_is_an_error_with_an_end_and_no_secret(server: S3Server) -> None:
+def test_store_without_an_answer(server: S3Server) -> None:
+    """A store that does not answer is an error after a limited time and shows no secret."""
     options = {**server.options, **IMPATIENT}
     run = OffsetsTable(URI, options).open_run(KEY, 1)
     run.record(at({FIRST: 28}))
@@ -67,7 +68,8 @@ class Once:
         return found and self.met == 1
 
 
-def test_a_commit_whose_answer_comes_too_late_is_found_at_the_next_try(server: S3Server) -> None:
+def test_answer_after_the_timeout(server: S3Server) -> None:
+    """The next try finds a commit whose answer came too late."""
     run = OffsetsTable(URI, {**server.options, **IMPATIENT}).open_run(KEY, 1)
     run.record(at({FIRST: 28}))
     server.late = Once()
@@ -77,7 +79,7 @@ def test_a_commit_whose_answer_comes_too_late_is_found_at_the_next_try(server: S
     _goes_on(run, server)
 
 
-def test_a_commit_that_is_sent_twice_does_not_lose_against_itself(server: S3Server) -> None:
+def test_resent_commit(server: S3Server) -> None:
     """A gateway says that it failed, the client tries again, and finds the version taken: by nobody but itself."""
     run = OffsetsTable(URI, server.options).open_run(KEY, 1)
     run.record(at({FIRST: 28}))

@@ -90,7 +90,8 @@ def test_a_newer_run_between_look_and_write_is_noticed(
     assert run.record(at({FIRST: 112})) is True
 
 
-def test_another_group_between_look_and_write_does_not_matter(place: Place) -> None:
+def test_other_group_commits_before_the_write(place: Place) -> None:
+    """A record succeeds if another group commits between its read and its write."""
     storage = Between(place.new_storage())
     run = place.open(storage).open_run(KEY, 1)
     other = place.open().open_run(GroupKey("other", ["clicks"]), 1)
@@ -113,7 +114,8 @@ def test_group_names_are_data_not_syntax(open_table: Open) -> None:
     assert open_table().positions("clicks_etl", ["clicks"]) == {FIRST: 28}
 
 
-def test_a_sequence_is_not_used_again_after_rows_were_deleted(open_table: Open, uri: str) -> None:
+def test_sequence_after_deleted_rows(open_table: Open, uri: str) -> None:
+    """The table does not reuse a sequence after its rows are deleted."""
     run = open_table().open_run(KEY, 1)
     run.record(at({FIRST: 28}))
     run.record(at({FIRST: 56}))
@@ -123,7 +125,8 @@ def test_a_sequence_is_not_used_again_after_rows_were_deleted(open_table: Open, 
     assert [row.sequence for row in DeltaRsStorage(uri, {}).rows(KEY.consumer_group)] == [3]
 
 
-def test_a_table_in_place_of_another_of_the_same_version_is_read(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_replaced_table_of_the_same_version(uri: str, clock: Clock, tmp_path: Path) -> None:
+    """An open table reads the new rows if another table of the same version replaces it."""
     other = str(tmp_path / "other")
     for where, offset in ((uri, 28), (other, 280)):
         OffsetsTable(where, clock_ms=clock).open_run(KEY, 1).record(at({FIRST: offset}))
@@ -135,7 +138,8 @@ def test_a_table_in_place_of_another_of_the_same_version_is_read(uri: str, clock
     assert table.positions("clicks_etl", ["clicks"]) == {FIRST: 280}
 
 
-def test_after_a_conflict_nothing_is_written_on_top_of_what_was_read_before(uri: str, open_table: Open) -> None:
+def test_outdated_rows_conflict(uri: str, open_table: Open) -> None:
+    """A write that is based on outdated rows conflicts each time it is tried."""
     open_table().open_run(KEY, 1).record(at({FIRST: 28}))
     storage = DeltaRsStorage(uri, {})
     rows = storage.rows(KEY.consumer_group)
@@ -163,7 +167,8 @@ def test_rows_of_a_newer_version_are_refused_by_name(open_table: Open, uri: str)
     assert open_table().positions("other_etl", ["clicks"]) == {SECOND: 28}
 
 
-def test_the_table_it_makes_is_the_one_that_everybody_reads(open_table: Open, uri: str) -> None:
+def test_new_table_format(open_table: Open, uri: str) -> None:
+    """A new table has the declared columns and the Delta protocol that everybody can read."""
     open_table().open_run(KEY, 1).record(at({FIRST: 28}))
     found = DeltaTable(uri)
     assert (found.protocol().min_reader_version, found.protocol().min_writer_version) == (1, 2)

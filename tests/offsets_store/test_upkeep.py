@@ -106,7 +106,8 @@ for step in range(1, 4):
 """
 
 
-def test_a_process_that_ends_right_after_a_commit_lets_the_upkeep_finish(uri: str) -> None:
+def test_exit_right_after_a_commit(uri: str) -> None:
+    """A process that ends right after a commit still finishes the upkeep."""
     done = subprocess.run([sys.executable, "-c", _SHORT_LIFE, uri], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(Path(uri, "_delta_log", "_last_checkpoint").read_text())["version"] == 3

@@ -49,7 +49,8 @@ def labels_in(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_the_page_says_of_each_metric_what_the_code_says(name: str) -> None:
+def test_page_describes_each_metric(name: str) -> None:
+    """The page describes each metric as the code does."""
     metric = METRICS[name]
     labels = ", ".join(f"`{label}`" for label in metric.labels)
     assert f"\n| `{name}` | {metric.kind} | {labels} | {metric.help} |\n" in PAGE
@@ -59,7 +60,8 @@ def test_the_page_names_no_metric_that_is_not_there() -> None:
     assert metrics_in(PAGE) == set(METRICS)
 
 
-def test_the_alerts_look_at_metrics_and_labels_that_are_there() -> None:
+def test_alerts_use_existing_metrics() -> None:
+    """The alerts use only metrics and labels that exist."""
     told = ("#", "summary", "action")
     queries = "\n".join(line for line in ALERTS.splitlines() if not line.lstrip().startswith(told))
     assert len(metrics_in(queries)) >= 10
@@ -75,7 +77,8 @@ def test_each_alert_is_on_the_page() -> None:
     assert set(alerts) == set(re.findall(r"^\| `(Tubeclient\w+)` \|", PAGE, re.MULTILINE))
 
 
-def test_the_dashboard_shows_metrics_and_labels_that_are_there() -> None:
+def test_dashboard_uses_existing_metrics() -> None:
+    """The dashboard uses only metrics and labels that exist, and all that are not gauges."""
     queries = "\n".join(expressions(DASHBOARD))
     assert metrics_in(queries) <= SHOWN
     assert labels_in(queries) <= LABELS

@@ -37,7 +37,8 @@ def test_each_alert_fires_when_it_must_and_not_before() -> None:
     assert all(f"alertname: {rule}\n        exp_alerts:" in tested for rule in rules)
 
 
-def test_prometheus_can_parse_each_query_of_the_dashboard(tmp_path: Path) -> None:
+def test_dashboard_queries_parse(tmp_path: Path) -> None:
+    """Prometheus can parse each query of the dashboard."""
     asked = sorted({text for text in expressions(DASHBOARD) if not text.startswith("label_values(")})
     for variable, value in VARIABLES.items():
         asked = [text.replace(variable, value) for text in asked]

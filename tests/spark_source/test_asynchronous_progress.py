@@ -81,7 +81,8 @@ class Job:
         return self.before(ends_of(newest.read_text()))
 
 
-def test_after_a_kill_the_table_is_past_sparks_logs_and_not_past_the_sink(plain_feed: Feed, tmp_path: Path) -> None:
+def test_kill_between_logs_and_sink(plain_feed: Feed, tmp_path: Path) -> None:
+    """The table is ahead of Spark's logs but not of the sink after a kill."""
     job = Job(plain_feed, tmp_path)
     plain_feed.send(500 * ROWS)  # more than it has time for
     with job.run() as (child, mark):

@@ -73,9 +73,8 @@ def own_feed(tmp_path: Path) -> Iterator[Feed]:
 
 
 @pytest.mark.merge
-def test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named(
-    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
-) -> None:
+def test_corrupted_frame(delta_spark: SparkSession, own_feed: Feed, tmp_path: Path) -> None:
+    """The task requests a corrupted frame again and names its range if that never helps."""
     faults = own_feed.tube.broker_faults()
     options = own_feed.options(startingOffsets="earliest", retryLimit="3s")
     own_feed.send(10)
@@ -92,9 +91,8 @@ def test_a_corrupted_frame_is_asked_for_again_and_in_the_end_named(
 
 
 @pytest.mark.merge
-def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
-    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
-) -> None:
+def test_wrong_checksum_fails_the_query(delta_spark: SparkSession, own_feed: Feed, tmp_path: Path) -> None:
+    """A query fails at a message with a wrong checksum and names its offsets."""
     faults = own_feed.tube.broker_faults()
     own_feed.send(10)
     faults.corrupt_checksums = 1_000
@@ -103,9 +101,8 @@ def test_a_message_with_a_wrong_checksum_is_named_and_not_let_through(
 
 
 @pytest.mark.merge
-def test_a_message_with_a_wrong_checksum_is_the_same_row_for_every_reading(
-    delta_spark: SparkSession, own_feed: Feed, tmp_path: Path
-) -> None:
+def test_wrong_checksum_row_is_stable(delta_spark: SparkSession, own_feed: Feed, tmp_path: Path) -> None:
+    """A message with a wrong checksum is the same row in every read if it is kept."""
     own_feed.send(200)
     victims = [20, 21, 150]
     for number in victims:

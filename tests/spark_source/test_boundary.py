@@ -49,7 +49,9 @@ def test_a_misspelt_option_is_one_line() -> None:
     assert text == "[UNKNOWN_OPTION] option sourcecuont is unknown; did you mean sourceCount?"
 
 
-def test_errors_of_cluster_table_and_packages_are_one_line() -> None:
+def test_known_errors_are_one_line() -> None:
+    """Errors of the cluster, the table, and missing packages are one line with a name."""
+
     def fail(error: Exception) -> Callable[[], object]:
         @as_one_line()
         def call() -> None:
@@ -91,7 +93,7 @@ def test_a_bug_keeps_its_traceback() -> None:
     assert any("in call" in line for line in lines)
 
 
-def test_what_a_stream_refuses_is_told_at_every_first_call() -> None:
+def test_refused_stream_options() -> None:
     """At `streamReader` itself Spark would hide it."""
     source = DefaultSource({**OPTIONS, "endingoffsets": "latest"})
     reader = source.streamReader(source.schema())

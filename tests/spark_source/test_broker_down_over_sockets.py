@@ -28,7 +28,8 @@ def tube(tmp_path: Path) -> Iterator[EmbeddedTubeMQ]:
 
 
 @pytest.mark.parametrize("web", [True, False])
-def test_a_query_starts_and_starts_again_without_one_broker(tube: EmbeddedTubeMQ, web: bool) -> None:
+def test_start_without_one_broker(tube: EmbeddedTubeMQ, web: bool) -> None:
+    """A query starts twice without one broker and reads that broker once it is back."""
     before = send(tube, "t", 1, "before") + send(tube, "t", 2, "before")
     tube.stop_broker(2, clean=web)
     query = Query(tube, subscribe="t", startingOffsets="earliest", **({} if web else {"masterWebPort": 1}))
@@ -51,9 +52,8 @@ def test_a_query_starts_and_starts_again_without_one_broker(tube: EmbeddedTubeMQ
 
 
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_new_checkpoints_from_the_table_read_a_broker_once_that_was_away(
-    tube: EmbeddedTubeMQ, tmp_path: Path, fail: str
-) -> None:
+def test_new_checkpoints_with_a_broker_away(tube: EmbeddedTubeMQ, tmp_path: Path, fail: str) -> None:
+    """New checkpoints from the table read each message once if a broker was away meanwhile."""
     expected = send(tube, "t", 1, "a") + send(tube, "t", 2, "a")
     rows: list[bytes] = []
 

@@ -75,9 +75,8 @@ class Topics:
         feed.partition_ids = [store * 10_000 + number for store in range(stores) for number in range(partitions)]
 
 
-def test_each_message_is_read_once_while_topics_and_partitions_come(
-    delta_spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path
-) -> None:
+def test_random_changes_of_topics(delta_spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """A stream reads each message once while topics and partitions are added."""
     topics, sink = Topics(tube, "changing"), Batches()
 
     def query() -> DataFrame:

@@ -168,7 +168,8 @@ def test_a_whole_group_over_connect(client: OtherDriver, feed: Feed, tmp_path: P
     assert tables(keyed) == [[15, 30, 10]] * 3
 
 
-def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherDriver, tmp_path: Path) -> None:
+def test_databricks_notebook(client: OtherDriver, tmp_path: Path) -> None:
+    """The Databricks notebook runs with table names and a secret that it never shows."""
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("orders")], users={"alice": "hunter2"}) as tube:
         tube.load("orders", [NewMessage(0, text.encode()) for text in ('{"id": 1, "name": "a"}', "2")])
         widgets = {
@@ -190,9 +191,7 @@ def test_the_notebook_for_databricks_runs_with_names_and_a_secret(client: OtherD
     assert (ended, "hunter2" in shown) == ("stopped; None", False)
 
 
-def test_a_client_that_was_killed_in_a_round_of_ingest_is_gone_on_from(
-    client: OtherDriver, server: ConnectServer, feed: Feed, tmp_path: Path
-) -> None:
+def test_client_killed_during_ingest(client: OtherDriver, server: ConnectServer, feed: Feed, tmp_path: Path) -> None:
     """With kill -9, in the middle of a round. The server may end that round all the same, even beside the next run."""
     own = settings_of(feed, str(tmp_path / "rows"))
     load(feed, map(str, range(10)))

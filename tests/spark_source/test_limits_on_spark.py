@@ -24,9 +24,8 @@ ENTRY = 28
 
 
 @pytest.mark.merge
-def test_partitions_that_stand_apart_make_smaller_batches_until_they_meet(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_partitions_apart_make_smaller_batches(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """Partitions at different positions make smaller batches until they meet."""
     feed.send(600)
     names = {partition: f"1:{feed.topic}:{partition}" for partition in feed.partition_ids}
     begin = {0: 100, 1: 0, 10000: 0, 10001: 50}

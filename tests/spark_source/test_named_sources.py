@@ -75,9 +75,7 @@ def test_sources_come_and_go_and_come_back(spark: SparkSession, tube: EmbeddedTu
     assert sorted(sources.rows) == sorted(body for feed in sources.feeds.values() for body in feed.sent)
 
 
-def test_one_that_the_checkpoint_has_forgotten_goes_on_by_the_offsets_table(
-    spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path
-) -> None:
+def test_forgotten_source_resumes_from_the_table(spark: SparkSession, tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     """Spark finds a source's offsets in the batches that it keeps, which are the last hundred. On the way, what Spark
     4.2.0 cannot do with such a checkpoint: start again after a kill in its second batch, whatever the sources are."""
     more = {"startingOffsets": "group:earliest", "offsetsTable": str(tmp_path / "offsets")}

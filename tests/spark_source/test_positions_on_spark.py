@@ -22,7 +22,7 @@ def behind(frame: DataFrame) -> int:
     return int(row[0])
 
 
-def test_how_far_a_query_is_with_the_querys_own_options(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+def test_positions_with_the_options_of_a_query(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     """A store counts once, and the rows are as of the first action."""
     feed.send(40)
     options = feed.options(startingOffsets="earliest", offsetsTable=tmp_path / "offsets")

@@ -96,7 +96,8 @@ def run(script: str, folder: Path, *arguments: object, java_home: str | None = N
     return json.loads(told.read_text())
 
 
-def test_a_user_without_a_name_is_told_before_spark_starts() -> None:
+def test_user_without_a_name() -> None:
+    """A user ID without a name is an error before Spark starts."""
     check_user(os.getuid())
     named = {one.pw_uid for one in pwd.getpwall()}
     uid = next(uid for uid in itertools.count(54_321) if uid not in named)
@@ -105,7 +106,8 @@ def test_a_user_without_a_name_is_told_before_spark_starts() -> None:
 
 
 @pytest.mark.spark
-def test_a_session_reads_without_any_variable_and_is_found_again(tmp_path: Path) -> None:
+def test_session_without_environment_variables(tmp_path: Path) -> None:
+    """A session needs no environment variables, and the next call returns the same one."""
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:
         tube.load("clicks", [NewMessage(0, b"%d" % number) for number in range(20)])
         options = {"masterServers": tube.master_address, "consumerGroup": "etl", "subscribe": "clicks"}
@@ -160,7 +162,8 @@ def test_spark_connect_is_recognised(
     assert asks_for_connect(master, conf) == what
 
 
-def test_deltas_package_is_brought_unless_its_jar_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_package_or_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session asks for Delta's package unless its jar is already there."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, "python3")
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))

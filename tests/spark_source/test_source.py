@@ -54,7 +54,7 @@ def run_python(code: str) -> str:
     return done.stdout
 
 
-def test_spark_finds_the_source_without_arrow_delta_or_even_the_client() -> None:
+def test_import_without_optional_packages() -> None:
     """An import that fails here would take every other data source of the session with it."""
     modules = "('pyarrow', 'pandas', 'numpy', 'deltalake', 'google', 'tubeclient', 'offsets_store')"
     code = f"""
@@ -127,7 +127,8 @@ def test_a_writer_is_small_and_checked_when_it_is_made(streaming: bool) -> None:
         getattr(source(), "streamWriter" if streaming else "writer")(rows, False)
 
 
-def test_sigterm_in_the_planner_becomes_an_ordinary_end() -> None:
+def test_sigterm_ends_the_planner() -> None:
+    """SIGTERM ends the planner's process in the ordinary way, even if it comes twice."""
     code = f"""
 import gc, os, signal, sys, types
 from spark_source.stream.planner_process import set_up_planner_process

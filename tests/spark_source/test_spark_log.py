@@ -72,7 +72,8 @@ def test_other_lines_are_for_the_file(line: str) -> None:
     assert not is_for_users(line)
 
 
-def test_a_childs_output_is_in_the_file_and_its_warnings_are_shown() -> None:
+def test_output_and_warnings_of_a_child() -> None:
+    """The log file gets a child's output, and users see only its warnings."""
     shown: list[str] = []
     code = f"import sys; print('noise'); print({WARNING!r}, file=sys.stderr)"
     with SparkLog(shown.append) as log:
@@ -85,7 +86,8 @@ def test_a_childs_output_is_in_the_file_and_its_warnings_are_shown() -> None:
     assert not log.path.exists()
 
 
-def test_a_large_file_begins_anew_and_warnings_after_it_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_log_file_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log file that is too large is emptied, and later warnings are still shown."""
     monkeypatch.setattr("spark_source.spark_log._LARGEST_FILE_BYTES", 1_000)
     shown: list[str] = []
     with SparkLog(shown.append) as log:

@@ -79,9 +79,7 @@ def test_strategy_and_source_count_change_between_runs(delta_spark: SparkSession
 
 
 @pytest.mark.merge
-def test_a_backlog_moves_to_nodes_and_is_taken_over_and_the_table_tells(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_backlog_takeover_is_in_the_table(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     """Partitions 0 and 1 share store 0, the others store 1: a store's entries are read for each of its partitions."""
     runs = Runs(delta_spark, feed, tmp_path)
     feed.send(400, partitions=[0])

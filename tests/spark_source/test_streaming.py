@@ -23,9 +23,8 @@ ENTRY = 28
 
 
 @pytest.mark.merge
-def test_available_now_reads_everything_once_in_exact_batches(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_available_now_in_exact_batches(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """AvailableNow reads everything once in batches of exactly maxOffsetsPerTrigger."""
     feed.send(1000)
     sink = Batches()
     frame = stream(delta_spark, feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=300))
@@ -39,9 +38,7 @@ def test_available_now_reads_everything_once_in_exact_batches(
 
 
 @pytest.mark.merge
-def test_a_checkpoint_is_gone_on_from_and_a_stop_frees_the_group(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_stop_frees_the_group(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
     """groupJoinTimeout is 0 here: the second start succeeds only because the first gave its nodes back."""
     feed.send(120)
     sink = Batches()
@@ -81,9 +78,8 @@ def test_a_replayed_batch_has_the_same_rows(delta_spark: SparkSession, feed: Fee
 
 
 @pytest.mark.merge
-def test_reading_a_batch_twice_gives_the_same_rows_and_moves_no_position(
-    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
-) -> None:
+def test_batch_read_twice(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
+    """A batch that is read twice has the same rows, and the group's position does not move."""
     feed = plain_feed
     feed.send(300)
     reads: list[list[Row]] = []
@@ -125,9 +121,8 @@ def test_a_first_batch_that_crashed_loses_nothing(
 
 
 @pytest.mark.merge
-def test_the_offsets_table_never_leads_and_ends_where_the_query_ended(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_offsets_table_follows_the_query(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """The offsets table never leads the query and ends where the query ended."""
     feed.send(200)
     table = OffsetsTable(str(tmp_path / "offsets"))
     group = f"{feed.topic}_group"

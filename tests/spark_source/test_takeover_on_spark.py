@@ -23,9 +23,8 @@ def rows_of_tasks(reads: list[Read]) -> list[int]:
     return sorted(Counter(read.task for read in reads).values())
 
 
-def test_it_is_switched_between_runs_and_in_the_middle_of_a_batch(
-    delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path
-) -> None:
+def test_switch_in_the_middle_of_a_batch(delta_spark: SparkSession, plain_feed: Feed, tmp_path: Path) -> None:
+    """Takeover can change between runs and for a batch that runs again."""
     feed = plain_feed
     kept: list[list[Read]] = []
     failed: list[list[Read]] = []

@@ -87,9 +87,8 @@ def _shuffled(hints: Hints, chance: random.Random) -> Hints:
 
 
 @given(partitions=st.lists(keys, max_size=40, unique=True), source_count=st.integers(1, 12), virtual=st.integers(1, 20))
-def test_on_the_ring_a_node_that_comes_only_takes_and_one_that_goes_only_gives(
-    partitions: list[PartitionKey], source_count: int, virtual: int
-) -> None:
+def test_ring_with_changed_nodes(partitions: list[PartitionKey], source_count: int, virtual: int) -> None:
+    """On the ring, a joining node only takes partitions, and a leaving node only gives them up."""
     names = [f"node {chr(97 + node)}" for node in range(source_count)]
     fewer = _owners(
         assign("consistent_hash", partitions, source_count, Hints(node_names=names, virtual_nodes=virtual)), names
@@ -106,7 +105,8 @@ def _owners(nodes: list[list[PartitionKey]], names: list[str]) -> dict[Partition
 
 
 @given(case=cases())
-def test_with_rooms_nobody_reads_another_room_that_has_nodes(case: Case) -> None:
+def test_machine_rooms(case: Case) -> None:
+    """Only nodes of a room read its partitions, in equal shares, if the room has nodes."""
     partitions, source_count, hints = case
     rooms, node_rooms = hints.rooms or {}, hints.node_rooms or {}
     for strategy in ("machine_room", "machine_room_nearby"):
@@ -119,7 +119,7 @@ def test_with_rooms_nobody_reads_another_room_that_has_nodes(case: Case) -> None
 
 
 @pytest.mark.parametrize(("text", "java_hash"), [("2:clicks:10001", 236063147), ("1:orders:0", -1558048252)])
-def test_hash_modulo_is_javas_hash_of_the_key_taken_as_unsigned(text: str, java_hash: int) -> None:
+def test_hash_modulo_matches_java(text: str, java_hash: int) -> None:
     """As a JVM 17 printed for String.hashCode() of these texts."""
     for source_count in (1, 2, 3, 7, 16):
         nodes = assign("hash_modulo", [PartitionKey.parse(text)], source_count)
@@ -164,7 +164,8 @@ def test_sticky_moves_the_fewest_that_can_be_moved(case: Case) -> None:
 
 
 @given(case=cases())
-def test_sticky_with_nothing_before_is_modulo_and_then_stays(case: Case) -> None:
+def test_sticky_without_previous(case: Case) -> None:
+    """Without a previous assignment, sticky starts as modulo and then moves nothing."""
     partitions, source_count, _ = case
     first = assign("sticky", partitions, source_count, Hints(previous={}))
     assert first == assign("modulo", partitions, source_count)
@@ -183,7 +184,8 @@ def test_no_node_has_more_rows_than_backlog_promises(case: Case) -> None:
 
 
 @given(case=cases(nodes_before=6))
-def test_backlog_leaves_everything_where_it_is_while_every_node_has_at_most_enough(case: Case) -> None:
+def test_backlog_below_limit(case: Case) -> None:
+    """Backlog moves nothing while each node has at most its limit of rows."""
     _, source_count, hints = case
     lag, previous = hints.lag or {}, hints.previous or {}
     partitions = [key for key in case.partitions if previous.get(key, source_count) < source_count]
@@ -193,7 +195,8 @@ def test_backlog_leaves_everything_where_it_is_while_every_node_has_at_most_enou
     assert assign("backlog", partitions, source_count, hints) == kept
 
 
-def test_enough_is_a_tenth_above_the_mean_or_the_largest_partition() -> None:
+def test_backlog_limit() -> None:
+    """A node's limit is the mean number of rows plus a tenth, or the largest partition if more."""
     assert enough_rows([10] * 20, 2) == 110
     assert enough_rows([10] * 20, 200) == 10
     assert enough_rows([10] * 19, 2) == 104  # 104.5, in whole rows
@@ -252,5 +255,6 @@ def own(keys: Sequence[PartitionKey], source_count: int, hints: Hints) -> Assign
     return nodes
 
 
-def test_a_strategy_of_ones_own_is_called_by_module_and_function() -> None:
+def test_custom_strategy() -> None:
+    """A custom strategy is called by its module and function name."""
     assert assign(f"{__name__}:own", reversed(KEYS), 1, Hints(virtual_nodes=1)) == [KEYS]

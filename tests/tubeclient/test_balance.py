@@ -83,7 +83,8 @@ def test_a_release_waits_for_the_pack_that_is_out(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("code", [Code.GROUP_FORBIDDEN, Code.BAD_REQUEST])
-def test_a_refusal_that_no_further_round_would_change_is_raised(bench: Bench, code: Code) -> None:
+def test_permanent_refusal(bench: Bench, code: Code) -> None:
+    """A round raises a refusal that another round would not change."""
     client = bench.client()
     bench.brokers[1].faults.force(Method.PARTITION_REGISTER, code)
     with pytest.raises(Exception, match=f"1:clicks:0.*{int(code)}") as caught:

@@ -43,9 +43,8 @@ def webs(settings: ClientSettings) -> BrokerWebs:
     return BrokerWebs(settings)
 
 
-def test_what_was_set_is_told_and_the_groups_consumer_goes_on_from_it(
-    settings: ClientSettings, view: ClusterView, webs: BrokerWebs
-) -> None:
+def test_set_positions(settings: ClientSettings, view: ClusterView, webs: BrokerWebs) -> None:
+    """The brokers report the positions that were set, and the group's consumer starts there."""
     wanted = {ON_1: 3 * ROW, ALSO_ON_1: 0, ON_2: 9 * ROW}
     webs.set_group_positions(view, "etl", wanted, "tester")
     assert webs.answered_positions(view, "etl")[0] == wanted
@@ -58,7 +57,8 @@ def test_what_was_set_is_told_and_the_groups_consumer_goes_on_from_it(
     assert webs.answered_positions(view, "another") == ({}, {})
 
 
-def test_a_position_behind_the_end_is_not_set_and_the_others_are(view: ClusterView, webs: BrokerWebs) -> None:
+def test_position_past_end(view: ClusterView, webs: BrokerWebs) -> None:
+    """A position past the partition's end is refused, and all other positions are set."""
     wanted = {ON_1: 11 * ROW, ALSO_ON_1: 4 * ROW, ON_2: 5 * ROW}
     with pytest.raises(BrokerFailed, match=r"broker 1:.*1:clicks:0 ends at 280, before the position 308") as caught:
         webs.set_group_positions(view, "etl", wanted, "tester")
@@ -84,7 +84,8 @@ def test_a_broker_that_is_starting_is_left_alone(cluster: EmbeddedTubeMQ, view: 
         assert not any("admin_set_offset" in request for request in asked)
 
 
-def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings, view: ClusterView) -> None:
+def test_unknown_web_port(settings: ClientSettings, view: ClusterView) -> None:
+    """The error names master_web_port if no web port is known."""
     webs = BrokerWebs(replace(settings, master_web_port=1))
     text = rf"broker {view.brokers[1]} takes it over HTTP only.*http://.*:1 did not answer: .* and master_web_port"
     with pytest.raises(ConnectError, match=text):
@@ -94,7 +95,7 @@ def test_where_no_web_port_is_known_the_option_is_named(settings: ClientSettings
     BrokerWebs(settings).require(view, "takes it")
 
 
-def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
+def test_layout_from_before_a_move(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, webs: BrokerWebs
 ) -> None:
     """Another broker may be there."""
@@ -106,9 +107,8 @@ def test_with_a_layout_from_before_a_move_nothing_is_asked_at_the_old_address(
         webs.set_group_positions(view, "etl", {ON_1: ROW}, "tester")
 
 
-def test_a_broker_that_is_down_is_named_and_others_are_set(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
+def test_stopped_broker(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView) -> None:
+    """The error names the stopped broker, and the positions at other brokers are set."""
     admin = Admin(settings)
     cluster.stop_broker(2)
     assert [broker.run_status for broker in admin.brokers()] == ["running", "unRegister"]

@@ -41,7 +41,8 @@ def names_in_code() -> set[str]:
     return {str(name) for name in found if name is not None}
 
 
-def test_the_code_uses_the_names_that_are_described_and_all_of_them() -> None:
+def test_names_match_descriptions() -> None:
+    """The code uses all described error names and no others."""
     assert names_in_code() == set(CONDITIONS)
 
 
@@ -51,7 +52,8 @@ def all_errors(kind: type[BaseException]) -> Iterator[type[BaseException]]:
         yield from all_errors(below)
 
 
-def test_each_class_of_the_client_and_the_table_has_its_own_name() -> None:
+def test_classes_have_distinct_names() -> None:
+    """Each error class of the client and of the offsets table has its own error name."""
     for module in pkgutil.walk_packages(tubeclient.__path__, "tubeclient."):
         if not module.name.startswith("tubeclient.inlong"):
             importlib.import_module(module.name)

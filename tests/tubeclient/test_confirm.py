@@ -40,7 +40,7 @@ def test_a_lost_commit_is_found_out_about(bench: Bench, client: Client) -> None:
     assert client.drain() == bench.of(bench.key())
 
 
-def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, client: Client) -> None:
+def test_broker_forgets_commits(bench: Bench, client: Client) -> None:
     """As after a crash: positions are written down every few seconds."""
     delivery = client.get()
     client.confirm(delivery)
@@ -51,7 +51,7 @@ def test_a_broker_that_forgot_the_last_commits_is_told_of_them(bench: Bench, cli
     assert client.drain() == bench.of(bench.key())[len(delivery) :]
 
 
-def test_what_a_clean_stop_confirms_without_being_asked_comes_again(bench: Bench, client: Client) -> None:
+def test_clean_stop_confirms_unasked(bench: Bench, client: Client) -> None:
     """A broker that stops cleanly confirms all it has noted, whether it was handed out or dealt with, or not."""
     out = client.get()
     bench.restart_cleanly(bench.key())
@@ -62,7 +62,8 @@ def test_what_a_clean_stop_confirms_without_being_asked_comes_again(bench: Bench
 
 
 @pytest.mark.parametrize("stop_after_ms", [2_000, 9_500])  # before and after a heartbeat that would notice it
-def test_a_clean_stop_while_a_commit_is_on_its_way_loses_nothing(bench: Bench, stop_after_ms: int) -> None:
+def test_clean_stop_during_commit(bench: Bench, stop_after_ms: int) -> None:
+    """No message is lost if the broker stops cleanly during a commit."""
     client = bench.connected()  # the next fetch follows the commit, and the broker notes it
     first = client.get()
     lose_answer(bench, Method.COMMIT_OFFSET)
@@ -72,7 +73,8 @@ def test_a_clean_stop_while_a_commit_is_on_its_way_loses_nothing(bench: Bench, s
     assert client.drain() == bench.of(bench.key())
 
 
-def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) -> None:
+def test_expiry_while_unregistered(bench: Bench) -> None:
+    """DataLoss is raised if messages expire while the registration is lost."""
     client = bench.connected(reader_groups=LOOKERS)
     delivery = client.get()
     forget(bench, bench.key())
@@ -84,7 +86,8 @@ def test_what_expired_while_a_registration_was_lost_is_an_error(bench: Bench) ->
     assert client.drain() == bench.of(bench.key())[10:]
 
 
-def test_a_partition_being_given_back_gives_no_more_packs(bench: Bench, client: Client) -> None:
+def test_partition_during_release(bench: Bench, client: Client) -> None:
+    """A partition gives no more packs while it is being released."""
     delivery = client.get()
     waiting = [bench.simulation.start(client.fetcher.get(timeout_ms=2_000)) for _ in range(3)]
     leaving = bench.simulation.start(client.registrar.disconnect(bench.key(), wait_ms=3_000))
@@ -114,9 +117,8 @@ def lose_answer(bench: Bench, method: Method) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["disconnect", "connect", "jump"])
-def test_a_commit_that_the_broker_has_counts_whatever_becomes_of_the_partition(
-    bench: Bench, client: Client, meanwhile: str
-) -> None:
+def test_commit_during_partition_change(bench: Bench, client: Client, meanwhile: str) -> None:
+    """A commit that the broker has succeeds even if the partition is released or moved meanwhile."""
     delivery, registrar = client.get(), client.registrar
     end = delivery.start + len(delivery) * 28
     flows = {
@@ -130,7 +132,8 @@ def test_a_commit_that_the_broker_has_counts_whatever_becomes_of_the_partition(
     assert (confirming.error, confirming.result) == (None, end)
 
 
-def test_a_pack_that_is_out_outlives_an_interrupted_call(bench: Bench, client: Client) -> None:
+def test_pack_after_interrupted_get(bench: Bench, client: Client) -> None:
+    """A pack can still be confirmed after another call is interrupted."""
     delivery = client.get()
     asking = client.registrar.guarded(client.fetcher.get(timeout_ms=1_000))
     next(asking)

@@ -26,7 +26,9 @@ def receive_frames(sock: socket.socket, count: int) -> list[Frame]:
     return frames
 
 
-def test_answers_in_any_order_reach_their_callers_and_others_are_dropped() -> None:
+def test_answers_in_any_order() -> None:
+    """Answers in any order reach their callers, and unexpected answers are dropped."""
+
     def serve(sock: socket.socket) -> None:
         frames = receive_frames(sock, 20)
         sock.sendall(encode_frame(frames[0].serial + 77, b"late"))
@@ -68,7 +70,8 @@ def test_a_broken_answer_fails_every_waiting_call(reply: bytes, error: type[Tube
             connection.submit(b"three")
 
 
-def test_a_peer_that_reads_nothing_does_not_hang_the_sender() -> None:
+def test_peer_that_reads_nothing() -> None:
+    """A send ends with an error in bounded time if the peer reads nothing."""
     done = threading.Event()
 
     def serve(sock: socket.socket) -> None:

@@ -45,7 +45,7 @@ def start(
     half=st.booleans(),
     advancing=st.booleans(),
 )
-def test_in_calm_weather_each_message_is_read_once_and_in_order(
+def test_calm_network(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     brokers: int,
@@ -57,6 +57,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
     half: bool,
     advancing: bool,
 ) -> None:
+    """Each message is read once and in order if the network has no faults."""
     folder = tmp_path_factory.mktemp("calm")
     bench = Bench(folder, brokers=brokers, stores=stores, partitions=partitions, seed=seed)
     for broker in bench.brokers.values():
@@ -95,7 +96,7 @@ def test_in_calm_weather_each_message_is_read_once_and_in_order(
 @example(  # a partition is given back with an open fetch, which comes when it is held again
     seed=540470271, clients=2, workers=3, prefetch=1, advancing=False, moving=True, weather=LATE
 )
-def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_twice(
+def test_stormy_network(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     clients: int,
@@ -105,6 +106,7 @@ def test_in_a_storm_nothing_is_lost_and_only_what_could_not_be_confirmed_comes_t
     moving: bool,
     weather: Weather,
 ) -> None:
+    """Network faults lose no message, and only messages that could not be confirmed repeat."""
     bench = Bench(tmp_path_factory.mktemp("storm"), brokers=2, partitions=3, seed=seed, weather=weather)
     for broker in bench.brokers.values():
         broker.faults.advancing_404 = advancing

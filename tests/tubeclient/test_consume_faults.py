@@ -33,7 +33,8 @@ def test_a_passing_refusal_is_waited_out(bench: Bench, client: Client, code: int
     assert client.events_of(Lost) == []
 
 
-def test_a_broker_that_answers_empty_from_one_position_is_not_asked_all_the_time(bench: Bench, client: Client) -> None:
+def test_repeated_empty_answers(bench: Bench, client: Client) -> None:
+    """The client waits between fetches if a broker answers empty from the same position."""
     handle = bench.brokers[1].handle
 
     def empty(method: Method, request: Message, now_ms: int, peer: Peer = NOBODY) -> Message:
@@ -79,7 +80,8 @@ def test_messages_that_expired_may_be_passed_over(bench: Bench, caplog: pytest.L
     assert f"expired before they were read: {OffsetRange(key, position, position + 5 * 28)}" in caplog.text
 
 
-def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench) -> None:
+def test_group_moved_on_purpose(bench: Bench) -> None:
+    """A group that somebody moves on purpose reports no loss."""
     client, key = bench.connected(reader_groups=LOOKERS), bench.key()
     client.confirm(client.get())
     drop_prefetched(client)
@@ -89,7 +91,8 @@ def test_a_group_that_somebody_moved_on_purpose_is_no_loss(bench: Bench) -> None
     assert client.events_of(Lost) == []
 
 
-def test_a_damaged_message_is_named_and_not_let_through(bench: Bench, client: Client) -> None:
+def test_damaged_message(bench: Bench, client: Client) -> None:
+    """A damaged message raises CorruptMessage with its place and is not delivered."""
     key = bench.key()
     client.confirm(client.get())
     position = bench.committed(key)
@@ -126,7 +129,8 @@ def under_way(client: Client) -> int:
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 2, 3])
-def test_get_and_confirm_leave_as_many_packs_under_way_as_prefetch_says(tmp_path: Path, prefetch: int) -> None:
+def test_prefetch(tmp_path: Path, prefetch: int) -> None:
+    """After get and confirm, as many packs are in flight as prefetch says."""
     client = started(tmp_path, prefetch)
     client.get()
     assert under_way(client) == prefetch
@@ -140,9 +144,8 @@ UNPARSABLE = b"\0\0\0\x63k=v"
 
 
 @pytest.mark.parametrize("on_the_way", [0, 1])
-def test_damaged_messages_are_delivered_with_all_others(
-    bench: Bench, on_the_way: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_messages_are_delivered(bench: Bench, on_the_way: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Damaged messages are delivered in order with a reason if bad_messages allows it."""
     client, key = bench.client(bad_messages="keep"), bench.key()
     sent = bench.of(key)
     for number in (0, 1, 30, len(sent) - 1):
@@ -166,7 +169,8 @@ def test_damaged_messages_are_delivered_with_all_others(
     assert bench.committed(key) == bench.store(key).max_offset
 
 
-def test_a_message_with_other_bytes_each_time_is_an_error_and_not_silence(bench: Bench) -> None:
+def test_message_with_changing_bytes(bench: Bench) -> None:
+    """A message raises CorruptMessage if it has different bytes at each reading."""
     client, key = bench.client(bad_messages="keep"), bench.key()
     instead(bench.brokers[1], Method.GET_MESSAGES, other_bytes)
     client.connect(key)

@@ -35,7 +35,8 @@ CALLBACKS = {"on_assigned", "on_revoked", "on_lost"}
 @pytest.mark.parametrize(
     ("make", "options"), [(ClientBalanceConsumer, set[str]()), (PullConsumer, set(ConsumerOptions.__annotations__))]
 )
-def test_each_argument_and_each_field_of_the_settings_is_there_and_nothing_else(make: Any, options: set[str]) -> None:
+def test_config_has_all_settings(make: Any, options: set[str]) -> None:
+    """The configuration has each argument and each field of the settings and nothing else."""
     arguments = {*inspect.signature(make.__init__).parameters, *options} - {"self", "options", "settings", *CALLBACKS}
     assert set(make(SETTINGS, "etl", ["clicks"]).consumer_config) == arguments | {one.name for one in fields(SETTINGS)}
 
@@ -61,7 +62,8 @@ def test_the_values_are_those_in_use_as_json_has_them() -> None:
     assert consumer.client_version == __version__
 
 
-def test_a_pattern_is_shown_and_shortens_the_balance_interval() -> None:
+def test_pattern() -> None:
+    """The configuration shows a pattern, which also shortens the balance interval."""
     config = PullConsumer(SETTINGS, "etl", subscribe_pattern=re.compile("clicks_.*")).consumer_config
     assert (config["subscribe_pattern"], config["topics"]) == ("clicks_.*", {})
     assert (config["balance_interval_ms"], config["metadata_interval_ms"]) == (10_000, 10_000)

@@ -41,9 +41,10 @@ CALLS: dict[str, Callable[[ClientBalanceConsumer], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_before_the_start_and_after_the_end_each_call_says_so(
+def test_calls_before_start_and_after_close(
     settings: ClientSettings, call: Callable[[ClientBalanceConsumer], Any]
 ) -> None:
+    """Each call raises an error before start and after close."""
     consumer = consumer_of(settings)
     with pytest.raises(ConfigurationError, match=r"not started; call start\(\)"):
         call(consumer)

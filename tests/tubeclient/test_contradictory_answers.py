@@ -96,9 +96,10 @@ def test_what_was_changed_once_is_read_again(
         (one_left_out_anywhere, 1, r"1 index entries came without a message"),
     ],
 )
-def test_what_is_changed_each_time_is_an_error_that_names_the_place(
+def test_repeated_contradiction(
     tmp_path: Path, change: Callable[[Any, int], None], partitions: int, reason: str
 ) -> None:
+    """ContradictoryAnswers names the place if each answer is wrong."""
     bench = Bench(tmp_path, partitions, seed=1)
     bench.append(50)
     instead(bench.broker, Method.GET_MESSAGES, change)
@@ -112,7 +113,7 @@ def test_what_is_changed_each_time_is_an_error_that_names_the_place(
     assert bench.simulation.now_ms - before < 10_000  # not the retry limit
 
 
-def test_messages_that_do_not_fit_on_their_side_of_the_end_are_an_error(tmp_path: Path) -> None:
+def test_messages_on_wrong_side_of_end(tmp_path: Path) -> None:
     """Where a pack goes past the range, the first message behind its end has a place in the pack: here too late."""
     bench = Bench(tmp_path, partitions=2, seed=1)
     bench.append(60)
@@ -129,7 +130,7 @@ def test_messages_that_do_not_fit_on_their_side_of_the_end_are_an_error(tmp_path
         bench.read(bench.range(0, 0, 4))
 
 
-def test_index_entries_without_a_message_are_read_twice_and_no_error(tmp_path: Path) -> None:
+def test_index_entries_without_message(tmp_path: Path) -> None:
     """A broker skips records that it finds damaged on its disk, and those that expired."""
     bench = Bench(tmp_path, partitions=1, seed=1)
     bench.append(50)
@@ -156,7 +157,8 @@ def test_a_consumer_reads_again_too(group: consuming.Bench, bad_messages: str) -
     assert client.drain() == group.of(key)
 
 
-def test_a_consumer_says_that_a_pack_comes_differently_each_time(group: consuming.Bench) -> None:
+def test_consumer_with_changing_pack(group: consuming.Bench) -> None:
+    """A consumer raises ContradictoryAnswers if a pack is different at each reading."""
     client, key = group.client(), group.key()
     instead(group.brokers[1], Method.GET_MESSAGES, doubled_anywhere)
     client.connect(key)
@@ -177,7 +179,7 @@ def test_so_over_sockets(cluster: EmbeddedTubeMQ, settings: ClientSettings, chan
         list(reader.read(info, whole))
 
 
-def test_what_is_left_out_the_same_way_each_time_is_logged(
+def test_repeated_omission_is_logged(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An honest broker does so with messages that are damaged on its disk. No error: it can go on for ever."""

@@ -41,7 +41,8 @@ def test_a_file_is_read_when_the_password_is_needed(tmp_path: Path) -> None:
     assert caught.value.__context__ is None  # Python's own error holds the content
 
 
-def test_a_variable_is_read_when_the_password_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_is_read_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment variable is read when the password is needed and not before."""
     credentials = Credentials("alice", password_env="TUBEMQ_PASSWORD")
     monkeypatch.delenv("TUBEMQ_PASSWORD", raising=False)
     with pytest.raises(ConfigurationError, match="that password_env names is not set or empty") as caught:
@@ -59,7 +60,8 @@ def test_the_password_is_not_printed() -> None:
         assert SECRET not in text
 
 
-def test_a_pickle_from_file_or_variable_holds_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickle_without_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickle has no password if the password comes from a file or a variable."""
     file = tmp_path / "password"
     file.write_text(SECRET)
     monkeypatch.setenv("TUBEMQ_PASSWORD", SECRET)
@@ -73,7 +75,7 @@ def test_a_pickle_from_file_or_variable_holds_no_password(tmp_path: Path, monkey
         assert pickle.loads(pickled).credentials.read_password() == SECRET
 
 
-def test_a_user_or_a_password_that_is_not_utf_8_is_refused_without_the_password(
+def test_user_or_password_not_utf_8(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Python has such bytes of a variable as lone surrogates, and its own error about them holds the whole text."""

@@ -57,7 +57,8 @@ def shared(*consumers: PullConsumer, strategy: str = "modulo") -> Callable[[], b
     return are_so
 
 
-def test_members_come_and_go_and_each_message_is_read_once(settings: ClientSettings, start: Start) -> None:
+def test_members_come_and_go(settings: ClientSettings, start: Start) -> None:
+    """Each message is read once while members come and go."""
     with Writer(settings, "clicks") as writer, ExitStack() as reading:
         members: list[PullConsumer] = []
         readers: list[Reader] = []
@@ -98,9 +99,10 @@ def test_a_master_that_forgot_everybody_moves_nothing(
     assert [consumer.registered() for consumer in members] == before
 
 
-def test_while_no_master_says_who_is_there_partitions_are_shared_as_before(
+def test_no_master_lists_members(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Members share partitions as before while no master lists the live clients."""
     members = [start() for _ in range(2)]
     wait_for(shared(*members), "both to share")
     caplog.set_level(logging.WARNING)

@@ -124,7 +124,8 @@ def test_right_ahead_of_a_reader_that_never_rests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offset", [BootstrapOffset.STORED, BootstrapOffset.EARLIEST])
-def test_what_had_expired_before_a_reader_of_the_earliest_began_is_no_loss(bench: Bench, offset: int) -> None:
+def test_expired_before_start(bench: Bench, offset: int) -> None:
+    """A reader that starts at the earliest message reports no loss of what had expired before."""
     reader = Reader(bench, offset)
     reader.expire()
     bench.simulation.run(HOUR_MS)

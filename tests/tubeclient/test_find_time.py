@@ -93,7 +93,7 @@ def bench(tmp_path: Path) -> Bench:
     advancing_404=st.booleans(),
     weather=st.sampled_from([CALM, STORMY, LATE]),
 )
-def test_the_first_message_of_a_minute_is_found_among_its_siblings(
+def test_first_message_of_minute(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     steps: list[tuple[int, int]],
@@ -103,6 +103,7 @@ def test_the_first_message_of_a_minute_is_found_among_its_siblings(
     advancing_404: bool,
     weather: Weather,
 ) -> None:
+    """The search finds the entry after the partition's last message older than the minute."""
     bench = Bench(tmp_path_factory.mktemp("store"), 3, seed, weather)
     bench.broker.faults.half_packs = half_packs
     bench.broker.faults.advancing_404 = advancing_404

@@ -34,12 +34,13 @@ def threads() -> list[str]:
 
 
 @pytest.mark.parametrize("make", [balance, dynamic])
-def test_a_forgotten_consumer_gives_its_partitions_and_its_place_back(
+def test_unclosed_consumer(
     cluster: EmbeddedTubeMQ,
     settings: ClientSettings,
     make: Callable[[ClientSettings], ClientBalanceConsumer],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """A garbage-collected consumer gives back its partitions and its place in the group."""
     consumer = make(settings)
     assert consumer.wait_ready(20_000)
     assert is_owned(cluster)

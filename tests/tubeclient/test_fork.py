@@ -63,9 +63,8 @@ def read(reader: RangeReader, broker: BrokerInfo, piece: OffsetRange) -> list[by
 EXPECTED = [b"%d" % number for number in range(MESSAGES)]
 
 
-def test_a_parent_in_full_swing_forks_children_that_work_too(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange
-) -> None:
+def test_busy_parent(cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, piece: OffsetRange) -> None:
+    """Children of a busy parent can use clients of their own, and the parent works on."""
     settings = replace(settings, rpc_timeout_ms=30_000, retry_limit_ms=60_000)  # what is sent again may be there twice
     producer = Producer(settings, max_in_flight=200)
     producer.publish(["clicks"])
@@ -128,7 +127,8 @@ def test_a_parent_in_full_swing_forks_children_that_work_too(
     assert (found - expected, expected - found) == (Counter(), Counter())
 
 
-def test_no_way_to_wait_for_a_parents_message_hangs_a_child(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_waiting_for_parents_message(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A child that waits for its parent's message gets ClientClosed, whatever way it waits."""
     for broker_id in cluster.broker_ids:
         cluster.broker_faults(broker_id).answer_delay_ms = 500
     with Producer(settings) as producer:

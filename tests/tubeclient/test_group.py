@@ -38,15 +38,15 @@ def test_a_group_has_one_owner(settings: ClientSettings) -> None:
             membership.close()
 
 
-def test_a_look_without_membership_names_the_topic_and_no_reader_group(settings: ClientSettings) -> None:
+def test_view_of_missing_topic(settings: ClientSettings) -> None:
+    """The error for a view without membership names the topic and no reader group."""
     with pytest.raises(TopicNotDeployed, match=r"^topics clikcs, single: the server ") as caught:
         fetch_view(settings, ["single", "clikcs"], ["etl-r0"])
     assert "etl" not in str(caught.value)
 
 
-def test_whoever_finds_the_nodes_held_is_told_while_waiting_and_in_the_end(
-    settings: ClientSettings, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_occupied_nodes(settings: ClientSettings, caplog: pytest.LogCaptureFixture) -> None:
+    """A run that finds its nodes occupied logs that it waits and raises NodeIdConflict at the end."""
     with (
         closing(GroupMembership(settings, "etl", ["clicks"], 2)) as first,
         closing(GroupMembership(settings, "etl", ["clicks"], 2)) as second,
@@ -57,9 +57,8 @@ def test_whoever_finds_the_nodes_held_is_told_while_waiting_and_in_the_end(
     assert "cannot be joined yet (NODE_OCCUPIED). Waiting up to 1 s more" in caplog.text
 
 
-def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_nodes_taken_over(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """The error does not mention a wait if another run took the nodes over."""
     ended = Event()
 
     def note(event: object) -> None:
@@ -80,7 +79,8 @@ def test_a_run_whose_nodes_were_taken_over_did_not_wait_for_them(
     assert "Gave up" not in str(caught.value)
 
 
-def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_view_without_membership(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A view without membership leaves no group at the master."""
     groups = reader_groups_of("etl")
     assert len(fetch_view(settings, ["clicks"], groups).partitions()) == 8
     holder = GroupMembership(settings, groups[0], ["single"], 1)  # whose topics differ: the next group serves
@@ -94,7 +94,8 @@ def test_a_view_without_membership_leaves_nothing_behind(cluster: EmbeddedTubeMQ
 
 
 @pytest.mark.parametrize("name", ["request_view", "refreshed_view"])
-def test_wherever_a_look_is_interrupted_the_membership_goes_on(settings: ClientSettings, name: str) -> None:
+def test_interrupted_view_request(settings: ClientSettings, name: str) -> None:
+    """The membership goes on after a view request is interrupted at any line."""
     membership = GroupMembership(settings, "etl", ["clicks"], 1)
     try:
         membership.join()

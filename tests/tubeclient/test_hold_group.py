@@ -105,7 +105,8 @@ def test_members_stay_for_hours_and_follow_the_layout(weather: Weather) -> None:
 
 
 @pytest.mark.parametrize("weather", [STORM, Weather(come_late=0.1)])
-def test_nodes_change_over_to_other_topics_through_a_bad_network(weather: Weather) -> None:
+def test_topic_change_on_bad_network(weather: Weather) -> None:
+    """Nodes change to other topics even on a bad network."""
     cluster, request = Cluster(weather), MembershipRequest()
     actor = cluster.hold("a", 2, orders=request, occupied_timeout_ms=60_000)
     for topics in (("clicks", "other"), ("other",), ("clicks",)):
@@ -131,7 +132,8 @@ def test_a_topic_that_is_not_there_is_waited_for() -> None:
     assert {key.topic for key in views(actor)[-1].partitions()} == {"clicks", "new"}
 
 
-def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() -> None:
+def test_takeover_during_topic_change() -> None:
+    """A run raises GroupConflict if another run takes its group over during a topic change."""
     cluster, request = Cluster(), MembershipRequest()
     actor = cluster.hold("a", 2, orders=request)
     cluster.simulation.run(for_ms=5_000)
@@ -146,7 +148,8 @@ def test_whoever_changes_over_notices_that_the_group_was_taken_over_meanwhile() 
         fail(actor)
 
 
-def test_without_topics_nothing_is_registered_until_there_are_some() -> None:
+def test_no_topics() -> None:
+    """Nodes register only while there are topics."""
     cluster, request = Cluster(), MembershipRequest(topics=())
     actor = cluster.hold("a", 2, orders=request)
     cluster.simulation.run(for_ms=100_000)
@@ -160,7 +163,8 @@ def test_without_topics_nothing_is_registered_until_there_are_some() -> None:
         assert cluster.members() == ({"a-0": 0, "a-1": 1} if topics else {})
 
 
-def test_a_topic_that_goes_during_the_join_is_waited_for_if_it_may_come_and_go() -> None:
+def test_missing_topic_of_changing_topics() -> None:
+    """A join waits for a missing topic if the topics may come and go."""
     cluster, request = Cluster(), MembershipRequest(topics=("clicks", "gone"))
     actor = cluster.hold("a", 2, orders=request)
     cluster.simulation.run(for_ms=20_000)
@@ -171,7 +175,7 @@ def test_a_topic_that_goes_during_the_join_is_waited_for_if_it_may_come_and_go()
     assert cluster.members() == {"a-0": 0, "a-1": 1}
 
 
-def test_a_group_whose_clients_see_a_change_at_different_times_changes_over() -> None:
+def test_clients_see_change_at_different_times() -> None:
     """The first one waits for the second; what it waits to join with may change meanwhile."""
     cluster, requests = Cluster(), [MembershipRequest(), MembershipRequest()]
     actors = [cluster.hold_node(run, node, 2, requests[node]) for node, run in enumerate("ab")]
@@ -188,7 +192,7 @@ def test_a_group_whose_clients_see_a_change_at_different_times_changes_over() ->
     assert [{key.topic for key in views(actor)[-1].partitions()} for actor in actors] == [{"clicks", "third"}] * 2
 
 
-def test_while_a_topic_is_waited_for_the_master_is_not_asked_all_the_time() -> None:
+def test_missing_topic_does_not_flood_master() -> None:
     """Also when there is something to report."""
     cluster, request = Cluster(), MembershipRequest(topics=("clicks",))
     cluster.hold("a", 1, orders=request, masters=(FIRST,))
@@ -221,7 +225,8 @@ def test_a_second_run_is_refused_while_the_first_lives(caplog: pytest.LogCapture
     assert cluster.members() == {"a-0": 0, "a-1": 1}
 
 
-def test_two_runs_that_start_together_do_not_lock_each_other_out() -> None:
+def test_two_runs_start_together() -> None:
+    """One of two runs that start together gets all nodes, and the other ends."""
     cluster = Cluster()
     actors = [cluster.hold(run, 4, occupied_timeout_ms=20_000) for run in "ab"]
     cluster.simulation.run(for_ms=60_000)
@@ -257,7 +262,8 @@ def test_a_forgotten_node_registers_again() -> None:
     assert cluster.members() == {"a-0": 0, "a-1": 1}
 
 
-def test_a_heartbeat_that_names_another_list_of_brokers_makes_a_node_look_once() -> None:
+def test_heartbeat_with_new_brokers() -> None:
+    """A node requests its view once if a heartbeat names another list of brokers."""
     cluster = Cluster()
     view_requests: list[int] = []
     simulation, answer = cluster.simulation, cluster.active._calls[Method.PARTITION_METADATA]
@@ -300,7 +306,8 @@ def visit(topic: str, groups: tuple[str, ...], timeout_ms: float, stay_ms: float
     return node.group
 
 
-def test_whoever_stays_is_a_conflict_when_patience_ends(master: Master) -> None:
+def test_occupied_until_timeout(master: Master) -> None:
+    """A late client raises GroupConflict if the group is occupied until its timeout."""
     simulation = Simulation({MASTER: master}, 5)
     simulation.start(visit(TOPICS[0], ("readers",), 0, stay_ms=60_000))
     late = simulation.start(visit(TOPICS[1], ("readers",), 2_000), after_ms=100)

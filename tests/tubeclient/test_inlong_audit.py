@@ -35,7 +35,8 @@ def counts(rows: list[Row]) -> dict[tuple[str, str, int], int]:
     return found
 
 
-def test_a_round_is_reported_with_what_audit_needs_to_know_it_again() -> None:
+def test_report_identifies_round() -> None:
+    """A report has all that Audit needs to recognize the round."""
     rows: list[Row] = []
     with audit_proxy(rows, []) as port:
         AuditReporter(f"127.0.0.1:{port}").report(frames(("clicks", HOUR_MS, 15, 13)))
@@ -46,7 +47,8 @@ def test_a_round_is_reported_with_what_audit_needs_to_know_it_again() -> None:
     assert (sent.audit_id, sent.records) == ("34", 13)
 
 
-def test_the_same_counts_are_taken_once_and_another_round_of_the_minute_is_added() -> None:
+def test_repeated_report() -> None:
+    """The same counts are taken once, and another round in the same minute adds to them."""
     rows: list[Row] = []
     with audit_proxy(rows, []) as port:
         for sequence in (7, 7, 8):
@@ -55,7 +57,8 @@ def test_the_same_counts_are_taken_once_and_another_round_of_the_minute_is_added
     assert counts(rows) == {("clicks", "33", 0): 2, ("clicks", "34", 0): 2}
 
 
-def test_more_counts_than_fit_into_one_report_and_what_audit_has_no_place_for() -> None:
+def test_many_and_unfit_counts() -> None:
+    """Counts go into several reports if needed, without those that Audit has no place for."""
     rows: list[Row] = []
     others = [("clicks", None, 5, 5), ("clicks", 0, 5, 5), ("clicks", HOUR_MS * 2, 2**40, 5)]
     with audit_proxy(rows, []) as port:
@@ -64,9 +67,8 @@ def test_more_counts_than_fit_into_one_report_and_what_audit_has_no_place_for() 
     assert counts(rows) == {("clicks", one, n): n for one in ("33", "34") for n in range(1, 160)}
 
 
-def test_a_proxy_that_is_down_stops_nothing_and_gets_all_later(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_proxy(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that is down stops nothing and gets all reports later."""
     rows: list[Row] = []
     with audit_proxy([], []) as port:
         pass
@@ -111,9 +113,8 @@ def drip(listener: socket.socket, ended: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_a_proxy_that_does_not_answer_holds_a_round_up_for_a_bounded_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_slow: bool
-) -> None:
+def test_unresponsive_proxy(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_slow: bool) -> None:
+    """A proxy that does not answer delays a round for a bounded time."""
     monkeypatch.setattr(inlong_audit, "_REPORT_SECONDS", 0.5)
     ended, begin = threading.Event(), time.monotonic()
     with audit_proxy([], [SILENT]) as silent, socket.create_server(("127.0.0.1", 0)) as listener:

@@ -42,7 +42,8 @@ def body(
     return answer
 
 
-def test_a_groups_topic_its_masters_and_what_its_streams_mean() -> None:
+def test_topic_masters_and_streams() -> None:
+    """The client reads a group's topic, its masters, and its stream definitions."""
     with managing(STREAMS) as asked:
         manager = client(asked.address)
         found = manager.group("shop")
@@ -69,7 +70,8 @@ def test_a_groups_topic_its_masters_and_what_its_streams_mean() -> None:
     ]
 
 
-def test_ids_of_database_rows_and_times_of_changes_are_no_part_of_a_definition() -> None:
+def test_definition_without_row_ids_and_times() -> None:
+    """Database row IDs and modification times are not part of a stream's definition."""
     again = {**CLICKS, "version": 4, "modifyTime": "later", "sinkList": [], "dailyRecords": 11}
     again["fieldList"] = [{**one, "id": 90 + n} for n, one in enumerate(CLICKS["fieldList"])]
     with managing({"clicks": CLICKS}) as first, managing({"clicks": again}) as second:
@@ -83,7 +85,8 @@ def test_a_tenant_is_named_in_a_header() -> None:
             client(asked.address).group("shop")
 
 
-def test_the_key_is_read_for_each_call_and_shown_nowhere(tmp_path: Path) -> None:
+def test_key_is_read_for_each_call(tmp_path: Path) -> None:
+    """The key is read for each call and appears in no error."""
     file = tmp_path / "key"
     file.write_text("an-old-one\n")
     with managing(STREAMS) as asked:
@@ -97,7 +100,8 @@ def test_the_key_is_read_for_each_call_and_shown_nowhere(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("secret", [KEY, base64.b64encode(f"{USER}:{KEY}".encode()).decode()])
-def test_an_answer_that_repeats_the_key_does_not_show_it(secret: str) -> None:
+def test_answer_that_repeats_key(secret: str) -> None:
+    """The error masks the key if the answer repeats it."""
     refusal = json.dumps({"success": False, "errMsg": f"what is \x1b {secret}?", "data": None}).encode()
     with managing({}, answer=body(refusal)) as asked, pytest.raises(TubeError) as caught:
         client(asked.address).group("shop")
@@ -145,7 +149,8 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 @pytest.mark.parametrize("drips", [False, True])
-def test_a_server_that_hangs_or_drips_ends_with_the_deadline(drips: bool) -> None:
+def test_server_that_hangs_or_drips(drips: bool) -> None:
+    """The call ends with its deadline if the server hangs or drips."""
     over = threading.Event()
 
     def answer(request: BaseHTTPRequestHandler) -> None:
@@ -161,7 +166,8 @@ def test_a_server_that_hangs_or_drips_ends_with_the_deadline(drips: bool) -> Non
             over.set()
 
 
-def test_the_deadline_is_that_of_all_requests_of_a_method() -> None:
+def test_deadline_spans_requests() -> None:
+    """The deadline applies to all requests of a method together."""
     over = threading.Event()
     brief = [{"inlongStreamId": f"s{number}"} for number in range(1_000)]
     one = {"dataType": "json", "fieldList": []}
@@ -274,13 +280,15 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
         InlongManager("host", **{"user": USER, "key": KEY, **arguments})
 
 
-def test_a_key_that_manager_would_cut_is_refused_unseen() -> None:
+def test_key_with_colon() -> None:
+    """The client refuses a key that Manager would cut and does not show it."""
     with pytest.raises(ConfigurationError, match="the key contains a colon") as caught:
         client("host", key="half:half").group("shop")
     assert "half" not in str(caught.value)
 
 
-def test_without_a_user_nothing_is_sent_and_manager_lets_nobody_in() -> None:
+def test_no_user() -> None:
+    """Without a user, the client sends no credentials, and Manager refuses it."""
     with managing(STREAMS) as asked, pytest.raises(TubeError, match=r"HTTP 403.*user none"):
         InlongManager(asked.address).group("shop")
     assert "authorization" not in asked.headers[0]

@@ -34,9 +34,8 @@ CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_wherever_a_call_is_interrupted_all_is_read_and_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_each_point_of_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """All messages are read and given back, wherever a call is interrupted."""
     monkeypatch.setattr(simulation, "VIRTUAL_LIMIT_MS", 60_000)
     stuck = []
     for number in itertools.count():

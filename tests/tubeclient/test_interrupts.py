@@ -35,9 +35,10 @@ CALLS: dict[str, Callable[[Client, Delivery], Flow[Any]]] = {
     forgotten=st.booleans(),
     prefetch=st.integers(0, 2),
 )
-def test_whatever_is_interrupted_every_partition_goes_on_and_can_be_given_back(
+def test_each_call(
     tmp_path_factory: pytest.TempPathFactory, name: str, after: int, inside: bool, forgotten: bool, prefetch: int
 ) -> None:
+    """Each partition goes on and can be given back, whatever call is interrupted."""
     bench = Bench(tmp_path_factory.mktemp("interrupts"), partitions=1, stores=2)
     bench.brokers[1].faults.half_packs = True
     bench.send(40)

@@ -28,7 +28,8 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
-def test_an_embedded_cluster_at_an_ipv6_address_is_used_as_any_other(tmp_path: Path) -> None:
+def test_embedded_cluster(tmp_path: Path) -> None:
+    """An embedded cluster at an IPv6 address works like any other."""
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")], host="::1") as cluster:
         assert cluster.master_address.startswith("[::1]:")
         settings = ClientSettings(cluster.master_address, master_web_port=cluster.master_web_port)

@@ -77,9 +77,10 @@ def test_what_lies_behind_expired_data_is_whole(
 
 
 @pytest.mark.parametrize("size", [1, 2])  # one is out of date
-def test_siblings_filters_and_silent_partitions_are_no_loss(
+def test_siblings_filters_and_silence(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo, size: int
 ) -> None:
+    """Siblings, filters, and silent partitions do not count as loss."""
     cluster.load("clicks", [NewMessage(10_001, b"x")] * 500)
     silent = PartitionKey(1, "clicks", 10_000)
     wanted = [
@@ -97,9 +98,7 @@ def test_siblings_filters_and_silent_partitions_are_no_loss(
     assert counts == {0: COUNT // 2, 1: COUNT // 2, 2: 0, 3: 0, 4: 0}
 
 
-def test_what_expires_before_a_pack_is_cut_gives_no_row_of_the_next_range(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
+def test_expiry_before_pack_is_cut(cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo) -> None:
     """The caller is slow; meanwhile goes what is around the end of its range, in the middle of a pack."""
     with RangeReader(settings, GROUPS, fail_on_data_loss=False) as reader:
         packs = [(pack.start, pack.end) for pack in reader.read(broker, span(SHARED, 0, COUNT))]

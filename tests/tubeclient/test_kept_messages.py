@@ -39,7 +39,7 @@ def rows(emitted: list[Any]) -> list[tuple[int, bytes, str | None]]:
     advancing_404=st.booleans(),
     data=st.data(),
 )
-def test_every_reading_of_a_range_has_the_same_bad_messages(
+def test_same_bad_messages_in_each_reading(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     partitions: int,
@@ -71,7 +71,8 @@ def test_every_reading_of_a_range_has_the_same_bad_messages(
     assert rows(list(itertools.chain.from_iterable(again))) == read
 
 
-def test_a_message_that_was_damaged_on_its_way_is_not_kept_but_read_again(tmp_path: Path) -> None:
+def test_damage_in_transit(tmp_path: Path) -> None:
+    """A message that is damaged in transit is read again."""
     bench = Bench(tmp_path, 2, 1)
     bench.append(100)
     whole = bench.range(0, 0, 100)
@@ -86,7 +87,7 @@ def other_bytes(answer: Any, seen: int) -> None:
         one.payLoadData += b"%d" % seen
 
 
-def test_a_message_that_comes_with_other_bytes_each_time_is_no_row(tmp_path: Path) -> None:
+def test_message_with_changing_bytes(tmp_path: Path) -> None:
     """A row would be another one whenever it is read."""
     bench = Bench(tmp_path, 1, 1)
     bench.append(20)

@@ -20,7 +20,7 @@ def client(bench: Bench) -> Client:
     return bench.connected(prefetch=0)
 
 
-def test_a_late_fetch_is_not_noted_on_top_of_the_pack_that_is_out(bench: Bench, client: Client) -> None:
+def test_fetch_while_pack_is_out(bench: Bench, client: Client) -> None:
     """It may go further, as more has come meanwhile; the pack's commit would cover what nobody was handed."""
     bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)
     pack = client.get()
@@ -31,7 +31,8 @@ def test_a_late_fetch_is_not_noted_on_top_of_the_pack_that_is_out(bench: Bench, 
     assert client.events_of(Lost) == []
 
 
-def test_a_late_fetch_that_commits_does_not_confirm_the_pack_that_is_out(bench: Bench, client: Client) -> None:
+def test_committing_fetch_while_pack_is_out(bench: Bench, client: Client) -> None:
+    """A late fetch that commits does not confirm the pack that is out."""
     rest = client.drain()
     bench.simulation.run(2_000)
     bench.simulation.let_come_late(Method.GET_MESSAGES, LATE_MS)  # it commits what the empty answer before it passed
@@ -44,7 +45,8 @@ def test_a_late_fetch_that_commits_does_not_confirm_the_pack_that_is_out(bench: 
     assert rest + pack.bodies + client.drain() == bench.of(bench.key())
 
 
-def test_a_late_commit_does_not_confirm_the_same_pack_come_again(bench: Bench, client: Client) -> None:
+def test_commit_of_repeated_pack(bench: Bench, client: Client) -> None:
+    """A late commit does not confirm the same pack after it is delivered again."""
     bench.simulation.let_come_late(Method.COMMIT_OFFSET, LATE_MS)
     pack = client.get()
     with pytest.raises(TransportError):
@@ -57,7 +59,7 @@ def test_a_late_commit_does_not_confirm_the_same_pack_come_again(bench: Bench, c
     assert again.bodies + client.drain() == bench.of(bench.key())
 
 
-def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(bench: Bench) -> None:
+def test_fetch_open_at_release(bench: Bench) -> None:
     """Nobody has looked yet what became of it, and the partition is given back over another connection."""
     client = bench.connected(prefetch=1)
     first = client.get()
@@ -75,9 +77,7 @@ def test_a_fetch_that_was_open_when_its_partition_was_given_back_moves_nobody(be
 
 @pytest.mark.parametrize("prefetch", [0, 1])
 @pytest.mark.parametrize("effect", [SendAll, Receive])
-def test_a_commit_that_was_interrupted_does_not_confirm_a_pack_that_is_out(
-    bench: Bench, effect: type[Effect], prefetch: int
-) -> None:
+def test_interrupted_commit_while_pack_is_out(bench: Bench, effect: type[Effect], prefetch: int) -> None:
     """With `prefetch`, a fetch leaves behind it."""
     client = bench.connected(prefetch=prefetch)
     pack = client.get()
@@ -104,7 +104,8 @@ def test_a_late_registration_moves_nobody(bench: Bench, client: Client) -> None:
     assert client.events_of(Lost) == []
 
 
-def test_a_late_giving_back_takes_nothing_from_who_has_come_again(bench: Bench, client: Client) -> None:
+def test_release_after_reconnect(bench: Bench, client: Client) -> None:
+    """A late release takes nothing from a client that has connected again."""
     bench.simulation.let_come_late(Method.PARTITION_REGISTER, LATE_MS)
     assert client.disconnect(bench.key())
     client.connect(bench.key(), timeout_ms=1_000)

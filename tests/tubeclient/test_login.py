@@ -76,7 +76,8 @@ def join(settings: ClientSettings) -> None:
         membership.refreshed_view()
 
 
-def test_the_right_user_produces_joins_looks_up_and_reads(guarded: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_right_user(guarded: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """The right user can send, join, find offsets, and read."""
     settings = replace(settings, credentials=Credentials("alice", password=SECRET))
     send(settings)
     join(settings)

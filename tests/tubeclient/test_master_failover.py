@@ -81,9 +81,8 @@ def test_a_producer_goes_on_with_the_next_master(
         assert second.asked > 0
 
 
-def test_a_master_that_takes_over_knows_nobody_and_learns_of_all(
-    cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor
-) -> None:
+def test_restarted_master(cluster: EmbeddedTubeMQ, two_masters: ClientSettings, first: FrontDoor) -> None:
+    """A master that takes over learns of all members and producers."""
     membership = GroupMembership(two_masters, "etl", ["clicks"], 1)
     try:
         with Producer(two_masters) as producer:

@@ -33,7 +33,8 @@ def committed(cluster: EmbeddedTubeMQ) -> int | None:
     return cluster.inspect(lambda broker: broker.offsets.committed(Cursor("etl", "single", 0)))
 
 
-def test_a_message_says_where_it_came_from_and_what_it_carries(settings: ClientSettings) -> None:
+def test_message_fields(settings: ClientSettings) -> None:
+    """A message has its origin, body, tag, time, and attributes."""
     with Producer(settings) as producer:
         producer.publish(["single"])
         sent = producer.send("single", b"hello", tag="web", time="202601311259", attributes={"user": "7"})
@@ -58,7 +59,8 @@ def test_offsets_are_there_where_they_can_be_counted(cluster: EmbeddedTubeMQ, se
     assert [message.offset for message in found] == [None] * first + [28 * number for number in range(first, COUNT)]
 
 
-def test_offsets_are_right_behind_messages_that_expired(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_offsets_after_expiry(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """The known offsets are correct after messages have expired."""
     load(cluster, range(COUNT))
     cluster.expire("single", 28 * 100)
     found = read(settings, ["single"], COUNT - 100)
@@ -83,7 +85,7 @@ def fails(_: object) -> None:
 
 @pytest.mark.parametrize("leave", [fails, lambda found: found.close()], ids=["error", "break"])
 @pytest.mark.parametrize("at_the_last", [False, True])
-def test_the_pack_at_which_a_loop_is_left_stays_unconfirmed(
+def test_pack_of_left_loop(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, leave: Callable[[Any], None], at_the_last: bool
 ) -> None:
     """Even at its last message; the one before is confirmed."""
@@ -103,9 +105,8 @@ def test_the_pack_at_which_a_loop_is_left_stays_unconfirmed(
     assert committed(cluster) == 28 * len(packs[0]) > 0
 
 
-def test_a_pack_is_confirmed_when_the_message_after_its_last_is_asked_for(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_confirmation_by_next_message(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A pack is confirmed when the message after its last one is requested."""
     load(cluster, range(COUNT))
     with PullConsumer(settings, "etl", ["single"], start_from="earliest") as consumer:
         found = consumer.messages()

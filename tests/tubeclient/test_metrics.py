@@ -64,9 +64,8 @@ def test_what_a_producer_sent_and_had_to_send_again(
     assert scraped("tubeclient_send_retries_total") == 4
 
 
-def test_a_consumer_counts_what_it_hands_over_and_how_far_it_is_behind(
-    settings: ClientSettings, scraped: Scraped
-) -> None:
+def test_consumer(settings: ClientSettings, scraped: Scraped) -> None:
+    """A consumer counts the messages it delivers and shows how far it is behind."""
     with Producer(settings) as producer:
         producer.publish(["single"])
         wait(producer.submit_many("single", [b"12345"] * 40), 30)

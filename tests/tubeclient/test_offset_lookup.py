@@ -60,9 +60,8 @@ def test_over_http_and_over_the_protocol_the_same(settings: ClientSettings, view
 
 
 @pytest.mark.parametrize("web", [True, False])
-def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
-) -> None:
+def test_index_before_messages(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool) -> None:
+    """A store starts at its first message even if its index starts earlier."""
     shared, alone = StoreKey(1, "clicks", 1), StoreKey(1, "single", 0)
     cluster.load("clicks", [NewMessage(10_000 + n % 3 // 2, b"%d" % n) for n in range(999)])
     cluster.load("single", [NewMessage(0, b"%d" % n) for n in range(1_000)])
@@ -77,9 +76,8 @@ def test_a_store_begins_where_its_messages_begin_though_its_index_begins_before(
 
 
 @pytest.mark.parametrize("web", [True, False])
-def test_of_a_topic_that_was_made_anew_nothing_is_known_from_before(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool
-) -> None:
+def test_recreated_topic(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView, web: bool) -> None:
+    """A recreated topic has none of the former topic's bounds."""
     store = StoreKey(1, "single", 0)
     cluster.load("single", [NewMessage(0, b"%d" % n) for n in range(1_000)])
     alone = fetch_view(settings, ["single"], GROUPS)
@@ -150,9 +148,9 @@ def test_nobody_waits_for_a_broker_that_says_nothing(
             assert len(taken) == 1
 
 
-def test_a_broker_whose_web_port_is_there_before_its_stores_has_not_lost_them(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView
-) -> None:
+def test_web_port_before_stores(cluster: EmbeddedTubeMQ, settings: ClientSettings, view: ClusterView) -> None:
+    """A broker that lists no stores yet after its start has not lost them."""
+
     def no_stores(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
         request.end_headers()

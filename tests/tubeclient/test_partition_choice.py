@@ -84,7 +84,8 @@ steps = st.one_of(
 
 
 @given(st.integers(-(1 << 40), 1 << 40), st.lists(steps, max_size=80))
-def test_whatever_happened_every_partition_gets_its_turn_again(start: int, history: list[tuple[str, int]]) -> None:
+def test_each_partition_gets_a_turn(start: int, history: list[tuple[str, int]]) -> None:
+    """Each partition gets its turn again, whatever happened before."""
     routes = Routes()
     layouts = [TopicLayout("clicks", broker, 1, 4) for broker in (1, 2, 3)]
     routes.publish({"clicks": start}, layouts, BROKERS)

@@ -35,9 +35,8 @@ def topics_of(*consumers: PullConsumer) -> set[str]:
     return {key.topic for consumer in consumers for key in consumer.registered()}
 
 
-def test_topics_that_come_are_read_from_their_first_message_and_those_that_go_leave(
-    cluster: EmbeddedTubeMQ, start: Start
-) -> None:
+def test_topics_come_and_go(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    """New topics are read from their first message, and deleted topics leave."""
     consumer = start("clicks|new_.")  # start_from is latest, and holds for what was there
     wait_for(lambda: topics_of(consumer) == {"clicks"}, "the topic that is there")
     assert consumer.topics == {"clicks": frozenset()}
@@ -55,9 +54,10 @@ def test_topics_that_come_are_read_from_their_first_message_and_those_that_go_le
     wait_for(lambda: set(consumer.topics) == {"clicks"}, "two looks to lack it")
 
 
-def test_a_pattern_that_matches_nothing_waits_for_a_topic(
+def test_pattern_without_match(
     cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A consumer waits for a topic if its pattern matches nothing."""
     consumer = start("later_.")
     assert consumer.get(timeout_ms=0) is None
     assert (consumer.partitions(refresh=True), consumer.topics) == ({}, {})
@@ -79,9 +79,10 @@ def test_a_pattern_that_matches_nothing_waits_for_a_topic(
 
 
 @pytest.mark.parametrize("membership", ["fixed", "dynamic"])
-def test_all_members_of_a_group_change_over_and_none_reads_a_message_twice(
+def test_all_members_follow_pattern(
     cluster: EmbeddedTubeMQ, start: Start, monkeypatch: pytest.MonkeyPatch, membership: str
 ) -> None:
+    """All members of a group change to the new topics, and none reads a message twice."""
     monkeypatch.setattr("tubeclient.flows.hold_group.HEARTBEAT_INTERVAL_MS", 500)
     places: list[dict[str, Any]] = [{"source_count": 3, "node_id": node} for node in range(3)]
     if membership == "dynamic":

@@ -46,7 +46,8 @@ def test_a_message_arrives_with_its_attributes_and_tag(cluster: EmbeddedTubeMQ, 
     assert record.tag_hash == java_string_hash("web")
 
 
-def test_many_messages_go_round_all_partitions_each_once(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_round_robin(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """Messages go to all partitions in turn, each of them once."""
     with Producer(settings, max_in_flight=50) as producer:
         producer.publish(["clicks"])
         with ThreadPoolExecutor(4) as threads:
@@ -111,9 +112,7 @@ def test_a_broken_connection_loses_no_message(
 
 
 @pytest.mark.parametrize("faults", [1, 1_000])  # sent at the second attempt, or given up
-def test_a_future_that_is_kept_keeps_nothing_that_was_sent(
-    settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, faults: int
-) -> None:
+def test_future_frees_message(settings: ClientSettings, monkeypatch: pytest.MonkeyPatch, faults: int) -> None:
     """Nor does the error of an attempt, by the frames of its traceback."""
     send, body, written = PlainStream.send, bytes(1_000), list[bytes]()
 
@@ -163,7 +162,7 @@ class Kind(str, Enum):  # noqa: UP042  # what a StrEnum writes is its value
     CLICK = "click"
 
 
-def test_a_text_of_an_enum_is_its_value_and_changes_no_other_message() -> None:
+def test_text_of_enum() -> None:
     """They are equal, but an f-string writes "Kind.CLICK"."""
     made = [OutgoingMessage.of("clicks", b"x", tag=kind, attributes={"kind": kind}) for kind in (Kind.CLICK, "click")]
     assert [one.payload[4:] for one in made] == [b"$msgType$=click,kind=clickx"] * 2
@@ -174,9 +173,8 @@ MESSAGES: list[list[Any]] = [[("single", b"x", 0, "", "", "")], [None], ["single
 
 
 @pytest.mark.parametrize("messages", MESSAGES, ids=repr)
-def test_messages_that_are_none_are_refused_before_anything_is_sent(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, messages: list[Any]
-) -> None:
+def test_invalid_messages(cluster: EmbeddedTubeMQ, settings: ClientSettings, messages: list[Any]) -> None:
+    """The producer refuses anything but an OutgoingMessage before it sends any message."""
     good = OutgoingMessage.of("single", b"good")
     with Producer(settings) as producer:
         producer.publish(["single"])
@@ -186,9 +184,8 @@ def test_messages_that_are_none_are_refused_before_anything_is_sent(
     assert bodies(cluster, "single") == {b"after": 1}
 
 
-def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recreated_topic(cluster: EmbeddedTubeMQ, settings: ClientSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message to a deleted topic is sent when the topic is created again."""
     monkeypatch.setattr("tubeclient.producing.producer.HEARTBEAT_INTERVAL_MS", 50)
     with Producer(settings) as producer:
         producer.publish(["single"])
@@ -199,7 +196,8 @@ def test_a_topic_that_went_is_an_error_and_one_that_came_back_is_written(
         assert future.result(30).partition.topic == "single"
 
 
-def test_an_unknown_topic_leaves_the_others_as_they_were(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_unknown_topic(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """An unknown topic raises an error and does not affect the other topics."""
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         with pytest.raises(TopicNotDeployed, match="publishing to nosuch: the cluster has no topic nosuch") as caught:

@@ -52,9 +52,8 @@ def test_a_message_without_room_is_an_error_in_time(
     assert bodies(cluster) == {b"first": 1, b"fourth": 1}
 
 
-def test_a_flush_that_takes_too_long_is_an_error_and_the_messages_go_on(
-    cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]
-) -> None:
+def test_flush_timeout(cluster: EmbeddedTubeMQ, stuck: tuple[Producer, Future[SendResult]]) -> None:
+    """A flush that takes too long raises an error, and its messages are still delivered."""
     producer, first = stuck
     with pytest.raises(DeadlineExceeded, match="still in flight"):
         producer.flush(timeout_ms=100)
@@ -94,7 +93,8 @@ def test_closing_gives_up_what_is_not_answered_in_time(
         first.result(0)
 
 
-def test_a_fault_while_the_producer_closes_is_no_lateness(stuck: tuple[Producer, Future[SendResult]]) -> None:
+def test_fault_during_close(stuck: tuple[Producer, Future[SendResult]]) -> None:
+    """A fault while the producer closes raises ClientClosed and not DeadlineExceeded."""
     producer, first = stuck
     assert isinstance(first, InFlight)
     sender = producer._sender
@@ -120,9 +120,8 @@ def test_closing_ends_the_wait_for_room(cluster: EmbeddedTubeMQ, stuck: tuple[Pr
     assert isinstance(error, ClientClosed)
 
 
-def test_an_answer_that_does_not_come_ends_with_the_messages_time(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_missing_answer(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A message without an answer fails at its timeout."""
     with Producer(replace(settings, rpc_timeout_ms=LONG_MS)) as producer:
         producer.publish(["clicks"])
         for broker_id in cluster.broker_ids:
@@ -135,9 +134,8 @@ def test_an_answer_that_does_not_come_ends_with_the_messages_time(
         producer.flush(timeout_ms=0)
 
 
-def test_a_message_that_was_refused_is_told_so_though_its_time_ends_before_the_last_answer(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_refused_before_missing_answer(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """The error names the refusal even if the message's time ends before its last answer."""
     with Producer(replace(settings, rpc_timeout_ms=LONG_MS)) as producer:
         producer.publish(["clicks"])
         refuse(cluster, True)
@@ -151,7 +149,8 @@ def test_a_message_that_was_refused_is_told_so_though_its_time_ends_before_the_l
         producer.flush(timeout_ms=0)
 
 
-def test_what_comes_of_an_attempt_that_is_over_comes_to_nothing(settings: ClientSettings) -> None:
+def test_late_result_of_attempt(settings: ClientSettings) -> None:
+    """A late result of a finished attempt changes nothing."""
     with Producer(settings) as producer:
         producer.publish(["clicks"])
         future = producer.submit("clicks", b"x")
@@ -187,7 +186,8 @@ def test_a_callback_may_close_the_producer(cluster: EmbeddedTubeMQ, settings: Cl
     wait_for(lambda: not any(one.name.startswith("tubeclient-") for one in threading.enumerate()), "threads to end")
 
 
-def test_a_message_is_settled_once_though_the_one_before_it_closes_the_producer(settings: ClientSettings) -> None:
+def test_settled_once_if_callback_closes(settings: ClientSettings) -> None:
+    """A message is settled once even if the callback of the previous one closes the producer."""
     producer = Producer(settings)
     producer.publish(["clicks"])
     producer.send("clicks", b"x")

@@ -28,9 +28,8 @@ CALLS: dict[str, Callable[[Producer], object]] = {
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
-def test_wherever_a_send_is_interrupted_every_place_comes_back(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, name: str
-) -> None:
+def test_send_at_any_line(cluster: EmbeddedTubeMQ, settings: ClientSettings, name: str) -> None:
+    """All places are free again, wherever a send is interrupted."""
     with Producer(replace(settings, retry_limit_ms=250_000), max_in_flight=PLACES) as producer:
         producer.publish(["clicks"])
         producer.send("clicks", b"first")
@@ -45,9 +44,7 @@ def test_wherever_a_send_is_interrupted_every_place_comes_back(
     assert bodies(cluster)[b"last"] == 2 * PLACES
 
 
-def test_wherever_closing_is_interrupted_it_can_be_done_again(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_close_at_any_line(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     """And the master knows the producer no longer, at once: it does not wait for itself, nor for the lease to end."""
     line, interrupts = 0, True
     while interrupts:
@@ -65,7 +62,7 @@ def test_wherever_closing_is_interrupted_it_can_be_done_again(
         line += 1
 
 
-def test_no_python_runs_between_taking_a_futures_lock_and_what_lets_go_of_it() -> None:
+def test_no_python_while_locking_a_future() -> None:
     """Condition's `__enter__` is Python: interrupted in it, it would leave the lock taken."""
     files = set()
 

@@ -47,7 +47,8 @@ def port_that_drops_connections() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
-def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_broker_without_connections(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """A broker that accepts no connection delays no other broker's messages."""
     with Producer(replace(settings, connect_timeout_ms=LONGER_MS, retry_limit_ms=60_000)) as producer:
         producer.publish(["clicks", "single"])
         with port_that_drops_connections() as port:
@@ -63,7 +64,7 @@ def test_a_broker_that_takes_no_connection_holds_up_no_other(cluster: EmbeddedTu
     assert bodies(cluster, "single") == {b"%d" % number: 1 for number in range(SENDS)}
 
 
-def test_messages_that_are_stuck_leave_the_other_places(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+def test_stuck_messages(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     """Also where fewer places are left than a caller waits for."""
     limits = replace(settings, connect_timeout_ms=LONGER_MS, retry_limit_ms=60_000)
     with Producer(limits, max_in_flight=8) as producer, port_that_drops_connections() as port:
@@ -76,9 +77,7 @@ def test_messages_that_are_stuck_leave_the_other_places(cluster: EmbeddedTubeMQ,
         producer.close(timeout_ms=0)
 
 
-def test_messages_to_a_broker_that_reads_slowly_are_errors_in_time(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_broker_that_reads_slowly(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
     """While some are being written, and others wait behind them. Then the connection is given up, as it has no place
     for more."""
     over = threading.Event()

@@ -55,7 +55,8 @@ def stored(cluster: EmbeddedTubeMQ) -> list[bytes]:
     [("", 0), ("raise ValueError('of the program')", 1), ("del producer, sent", 0)],
     ids=["end", "exception", "del"],
 )
-def test_what_a_producer_took_is_delivered_when_the_program_ends(cluster: EmbeddedTubeMQ, end: str, code: int) -> None:
+def test_unclosed_producer(cluster: EmbeddedTubeMQ, end: str, code: int) -> None:
+    """A program that ends first delivers what its producer took."""
     ended = run(cluster, f"producer = producing()\nsent = submit(producer, 900)\n{end}\n")
     assert ended.returncode == code, ended.stderr
     assert sorted(map(int, stored(cluster))) == [*range(900)]
@@ -63,7 +64,8 @@ def test_what_a_producer_took_is_delivered_when_the_program_ends(cluster: Embedd
     assert "gave up" not in ended.stderr
 
 
-def test_a_child_delivers_what_is_its_own_and_leaves_its_parents_alone(cluster: EmbeddedTubeMQ) -> None:
+def test_forked_child(cluster: EmbeddedTubeMQ) -> None:
+    """A child delivers its own messages and leaves its parent's clients alone."""
     code = """
 def child():
     PullConsumer(settings, "etl", ["clicks"]).start()
@@ -92,7 +94,8 @@ producer.close()
     ],
     ids=["fixed", "balance"],
 )
-def test_a_consumer_gives_its_node_back_when_the_program_ends(cluster: EmbeddedTubeMQ, made: str) -> None:
+def test_unclosed_consumer(cluster: EmbeddedTubeMQ, made: str) -> None:
+    """A consumer gives its node back when the program ends."""
     code = f"""
 consumer = {made}.start()
 if isinstance(consumer, PullConsumer):
@@ -106,7 +109,8 @@ if isinstance(consumer, PullConsumer):
         assert cluster.inspect(lambda broker: broker.ownership.owner(Cursor("etl", "clicks", 0))) is None
 
 
-def test_what_cannot_be_delivered_is_said_within_a_bound(cluster: EmbeddedTubeMQ) -> None:
+def test_undeliverable_messages(cluster: EmbeddedTubeMQ) -> None:
+    """The program reports messages that it cannot deliver and ends in bounded time."""
     head = HEAD.format(masters=cluster.master_address, web_port=cluster.master_web_port)
     code = """
 producer = producing()

@@ -30,7 +30,8 @@ from tubeclient import (
 from tubeclient.names import why_no_group
 
 
-def test_each_name_is_imported_from_where_type_checkers_see_it() -> None:
+def test_homes_match_type_checking_imports() -> None:
+    """Each name is imported from the module in which type checkers see it."""
     tree = ast.parse(Path(tubeclient.__file__).read_text())
     [seen] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for node in seen.body if isinstance(node, ast.ImportFrom)]

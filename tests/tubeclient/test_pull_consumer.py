@@ -102,7 +102,8 @@ def set_open(cluster: EmbeddedTubeMQ, is_open: bool) -> None:
     )
 
 
-def test_a_start_offset_that_is_not_held_is_raised_by_get(cluster: EmbeddedTubeMQ, start: Start) -> None:
+def test_unavailable_start_offset(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    """A start offset that is not in the store makes get raise DataLoss."""
     consumer = start(topic="single", start_offsets={SECOND: 28_000})
     with pytest.raises(DataLoss, match="2:single:0 cannot be read from 28000 on"):
         take(consumer)
@@ -174,9 +175,8 @@ def holds(consumers: list[PullConsumer], count: int) -> Callable[[], bool]:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "crashed"])
-def test_a_broker_goes_and_comes_back_and_only_its_partitions_move(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, clean: bool
-) -> None:
+def test_broker_restart(cluster: EmbeddedTubeMQ, settings: ClientSettings, start: Start, clean: bool) -> None:
+    """Only the partitions of a broker move if it stops and starts again."""
     moves = Moves()
     consumers = [start(node, 2, **moves.callbacks) for node in range(2)]
     wait_for(holds(consumers, 8), "all partitions")
@@ -216,7 +216,8 @@ def test_a_topic_that_grows_is_followed(cluster: EmbeddedTubeMQ, start: Start) -
         wait_for(lambda: counted([one, other]) == {b"new": 1}, "what is in a new partition")
 
 
-def test_a_partition_that_somebody_took_away_is_tried_for_at_once(cluster: EmbeddedTubeMQ, start: Start) -> None:
+def test_partition_taken_away(cluster: EmbeddedTubeMQ, start: Start) -> None:
+    """A consumer takes a lost partition again as soon as it is free."""
     moves = Moves()
     consumer = start(**moves.callbacks)
     wait_for(holds([consumer], 8), "all partitions")

@@ -67,7 +67,7 @@ def test_a_broker_restart_in_mid_range_changes_nothing(
 
 
 @pytest.mark.parametrize("groups", [GROUPS, GROUPS[:1]])
-def test_a_consumer_slower_than_the_lease_loses_nothing(tmp_path: Path, groups: tuple[str, ...]) -> None:
+def test_consumer_slower_than_lease(tmp_path: Path, groups: tuple[str, ...]) -> None:
     """Even if somebody else has the partition meanwhile."""
     with EmbeddedTubeMQ(tmp_path / "short", [TopicConfig("clicks", 1, 2)], lease_ms=500) as cluster:
         settings = ClientSettings((cluster.master_address,))
@@ -84,9 +84,7 @@ def test_a_consumer_slower_than_the_lease_loses_nothing(tmp_path: Path, groups: 
     assert got == list(range(1, COUNT, 2))
 
 
-def test_a_close_by_another_thread_ends_a_read_that_waits(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo
-) -> None:
+def test_close_ends_waiting_read(cluster: EmbeddedTubeMQ, settings: ClientSettings, broker: BrokerInfo) -> None:
     """While no answer comes, and would not be given up for long."""
     patient = replace(settings, rpc_timeout_ms=600_000, retry_limit_ms=600_000)
     with RangeReader(patient, GROUPS) as reader, ThreadPoolExecutor(1) as thread:

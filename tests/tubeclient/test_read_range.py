@@ -170,7 +170,7 @@ def bench(tmp_path: Path) -> Bench:
     weather=st.sampled_from([CALM, STORMY, LATE]),
     data=st.data(),
 )
-def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
+def test_any_cut_of_a_store(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     partitions: int,
@@ -181,6 +181,7 @@ def test_any_cut_of_a_store_gives_each_message_once_and_in_order(
     weather: Weather,
     data: st.DataObject,
 ) -> None:
+    """Any division of a store into ranges gives each message once and in order."""
     bench = Bench(tmp_path_factory.mktemp("store"), partitions, seed, weather)
     bench.broker.faults.half_packs = half_packs
     bench.broker.faults.advancing_404 = advancing_404
@@ -247,13 +248,15 @@ def test_the_wait_for_a_turn_ends(bench: Bench) -> None:
         bench.read(bench.range(0, 0, 10), retry_limit_ms=10_000, turn_limit_ms=90_000)
 
 
-def test_the_users_group_and_other_groups_are_left_alone(bench: Bench) -> None:
+def test_other_groups(bench: Bench) -> None:
+    """A read uses its reader group and leaves the user's group and others alone."""
     bench.append(50)
     bench.read(bench.range(0, 10, 40))
     assert {cursor.group for cursor in bench.broker.offsets.cursors()} == {GROUPS[0]}
 
 
-def test_an_expired_start_is_data_loss_naming_partition_wanted_and_found(bench: Bench) -> None:
+def test_expired_start(bench: Bench) -> None:
+    """An expired start raises DataLoss with the partition and the wanted and found offsets."""
     bench.append(100)
     bench.store.expire(30 * 28)
     with pytest.raises(DataLoss, match=r"1:clicks:0\[280, 2240\).*have expired.* has 840") as caught:
@@ -261,7 +264,8 @@ def test_an_expired_start_is_data_loss_naming_partition_wanted_and_found(bench: 
     assert (caught.value.partition, caught.value.wanted, caught.value.found) == ("1:clicks:0", 280, 840)
 
 
-def test_an_expired_start_may_be_passed_over_and_is_counted(bench: Bench) -> None:
+def test_expired_start_is_skipped(bench: Bench) -> None:
+    """A read skips an expired start and counts it if fail_on_data_loss is false."""
     bench.append(100)
     bench.store.expire(30 * 28)
     piece = bench.range(0, 10, 80)
@@ -277,7 +281,7 @@ def test_an_expired_start_may_be_passed_over_and_is_counted(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("first", [80, 90])
-def test_a_range_that_has_expired_as_a_whole_may_be_passed_over(bench: Bench, first: int) -> None:
+def test_expired_range_is_skipped(bench: Bench, first: int) -> None:
     """Also where the broker's first offset is past its end: nothing is left to look for."""
     bench.append(100)
     bench.store.expire(first * 28)
@@ -298,7 +302,8 @@ def test_a_lost_tail_is_data_loss(bench: Bench) -> None:
         bench.read(bench.range(0, 10, 80))
 
 
-def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -> None:
+def test_lost_tail_is_skipped(bench: Bench) -> None:
+    """A read skips a lost tail and gives what is left if fail_on_data_loss is false."""
     bench.append(100)
     bench.store.truncate(60 * 28)
     piece = bench.range(0, 10, 80)
@@ -308,7 +313,8 @@ def test_a_lost_tail_may_be_passed_over_and_what_is_left_is_read(bench: Bench) -
     assert_no_gaps(emitted, piece)
 
 
-def test_a_damaged_message_is_named_and_not_let_through(bench: Bench) -> None:
+def test_damaged_message(bench: Bench) -> None:
+    """A damaged message raises CorruptMessage with its place and is not delivered."""
     bench.append(100)
     whole_range = bench.range(0, 0, 50)
     bench.broker.faults.corrupt_checksums = 1
@@ -327,7 +333,8 @@ def test_a_passing_refusal_costs_time_but_no_message(bench: Bench, code: int) ->
 
 
 @pytest.mark.parametrize("change", [empty_at(0), slow_down])
-def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: Callable[[Any, int], None]) -> None:
+def test_broker_that_gives_nothing(bench: Bench, change: Callable[[Any, int], None]) -> None:
+    """A read gives up if the broker never gives it anything."""
     bench.append(50)
     instead(bench.broker, Method.GET_MESSAGES, change)
     with pytest.raises(
@@ -337,7 +344,8 @@ def test_a_broker_that_gives_nothing_for_ever_is_given_up(bench: Bench, change: 
     assert bench.simulation.calls.count(Method.GET_MESSAGES) < 100
 
 
-def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(bench: Bench) -> None:
+def test_tail_lost_during_read(bench: Bench) -> None:
+    """A read raises DataLoss without a wait if the tail is lost while it runs."""
     bench.append(50)
 
     def lose(_: Any, seen: int) -> None:
@@ -352,7 +360,7 @@ def test_a_tail_that_is_lost_while_it_is_read_is_data_loss_and_not_waited_for(be
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_all_but_the_place_can_be_read_as_the_error_says(tmp_path: Path, partitions: int) -> None:
+def test_reading_around_damage(tmp_path: Path, partitions: int) -> None:
     """In a store of one partition that is the message alone."""
     bench = Bench(tmp_path, partitions, 1)
     bench.append(300)

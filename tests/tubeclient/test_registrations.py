@@ -26,7 +26,7 @@ def client(bench: Bench) -> Client:
     return bench.connected(prefetch=0)
 
 
-def test_a_fetch_that_leaves_late_is_not_noted_behind_a_registration(bench: Bench, client: Client) -> None:
+def test_late_fetch_behind_registration(bench: Bench, client: Client) -> None:
     """Else the commit of the pack that follows the registration would cover what the late fetch noted."""
     bench.simulation.hold_up(Method.GET_MESSAGES, 1_000)
     late = bench.simulation.start(client.fetcher.get(timeout_ms=3_000))
@@ -80,7 +80,8 @@ def test_closing_gives_back_what_is_being_connected(bench: Bench) -> None:
     assert bench.client("rival").connect(bench.key()) == 0
 
 
-def test_what_expires_while_nobody_asks_for_long_is_an_error(bench: Bench) -> None:
+def test_expiry_during_pause(bench: Bench) -> None:
+    """Messages that expire while nobody calls get for a long time raise DataLoss."""
     client = bench.connected(reader_groups=LOOKERS)
     client.drain()
     bench.send(20)
@@ -132,9 +133,8 @@ def test_a_partition_goes_on_where_it_was_confirmed(bench: Bench, beginner: Clie
     assert beginner.drain() == bench.of(bench.key())[confirmed // 28 :]
 
 
-def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_confirmed(
-    bench: Bench, beginner: Client
-) -> None:
+def test_others_confirmed_after_release(bench: Bench, beginner: Client) -> None:
+    """A client resumes where others confirmed after a release that the broker knows of."""
     assert beginner.disconnect(bench.key())
     other = bench.client("other")
     other.connect(bench.key())
@@ -144,7 +144,8 @@ def test_what_others_confirmed_after_a_return_that_the_broker_knew_of_stays_conf
     assert beginner.connect(bench.key()) == position
 
 
-def test_what_others_took_over_meanwhile_is_not_taken_back(bench: Bench, beginner: Client) -> None:
+def test_others_took_over_meanwhile(bench: Bench, beginner: Client) -> None:
+    """A client that connects again does not take back what others took over meanwhile."""
     go_away(bench, beginner, clean=True)
     other = bench.client("other")
     other.connect(bench.key())
@@ -156,7 +157,8 @@ def test_what_others_took_over_meanwhile_is_not_taken_back(bench: Bench, beginne
     assert beginner.connect(bench.key()) == position
 
 
-def test_a_partition_dealt_to_another_node_meanwhile_is_not_taken_back(bench: Bench, beginner: Client) -> None:
+def test_reassigned_meanwhile(bench: Bench, beginner: Client) -> None:
+    """A client does not restore its position if its partition went to another node meanwhile."""
     go_away(bench, beginner, clean=True)
     beginner.do(beginner.registrar.balance(bench.view, [], {}, release_wait_ms=0))
     position = bench.committed(bench.key())
@@ -232,7 +234,8 @@ def test_a_connect_that_is_refused_half_way(bench: Bench, ahead: Client, out: De
     assert_nothing_is_missing(bench, ahead, out)
 
 
-def test_a_partition_that_is_given_back_before_it_was_corrected(bench: Bench, ahead: Client, out: Delivery) -> None:
+def test_release_before_correction(bench: Bench, ahead: Client, out: Delivery) -> None:
+    """No message is missing if a partition is released before its position is corrected."""
     bench.restart_cleanly(bench.key())
     broker: Any = bench.brokers[1]
     handle = broker.handle

@@ -120,7 +120,8 @@ def test_who_catches_up_gives_nothing_away(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_member_that_confirms_nothing_gives_all_up_and_each_is_read_again(seed: int) -> None:
+def test_member_that_confirms_nothing(seed: int) -> None:
+    """A member that confirms nothing gives up all its partitions, and others read them."""
     group = Group([0, 100, 100, 100], 16, lambda _: 5, seed)
     group.run(120)
     group.run(WINDOW_S + 2 * BALANCE_S + FREE_S)
@@ -134,7 +135,8 @@ def test_a_member_that_confirms_nothing_gives_all_up_and_each_is_read_again(seed
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_slow_member_has_so_many_that_it_keeps_up_and_at_least_one(seed: int) -> None:
+def test_share_of_slow_member(seed: int) -> None:
+    """A slow member has as many partitions as it keeps up with and at least one."""
     group = Group([12, 100, 100], 12, lambda _: 5, seed)
     group.run(1_800)
     assert group.counts()[0] == 2
@@ -147,7 +149,8 @@ def test_a_slow_member_has_so_many_that_it_keeps_up_and_at_least_one(seed: int) 
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_all_are_slow_and_where_one_partition_is_too_much_for_anybody_moves_stop(seed: int) -> None:
+def test_moves_stop(seed: int) -> None:
+    """Moves stop if all members are slow or if a partition is too much for any member."""
     group = Group([5, 5, 5], 9, lambda _: 5, seed)
     group.run(1_800)  # as long as one does not lag by a window yet, it seems to keep up
     before = group.moves
@@ -163,7 +166,8 @@ def test_where_all_are_slow_and_where_one_partition_is_too_much_for_anybody_move
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_members_that_stand_still_and_go_on_leave_no_partition_without_a_reader_for_long(seed: int) -> None:
+def test_members_that_stall_and_resume(seed: int) -> None:
+    """No partition is without a reader for long while members stall and resume."""
     group, chance = Group([20] * 4, 12, lambda _: 5, seed), random.Random(seed)
     for _ in range(60):
         chance.choice(group.members).rate = chance.choice([0, 0, 1, 20, 100])
@@ -171,7 +175,8 @@ def test_members_that_stand_still_and_go_on_leave_no_partition_without_a_reader_
     assert group.longest_free_s <= 2 * BALANCE_S + FREE_S
 
 
-def test_a_change_of_the_members_begins_anew_with_the_shares() -> None:
+def test_change_of_members() -> None:
+    """A change of the members starts again from the shares."""
     keys = [PartitionKey(1, "clicks", number) for number in range(4)]
     one = relief("a")
     stands = {key: Progress(0, 280) for key in keys}
@@ -187,7 +192,8 @@ def test_a_change_of_the_members_begins_anew_with_the_shares() -> None:
     assert wanted(["a", "b", "c"], 63) == set(keys[:2])
 
 
-def test_what_another_member_has_taken_for_good_is_not_asked_for_any_more() -> None:
+def test_partition_taken_for_good() -> None:
+    """A member no longer asks for a partition that another member has taken for good."""
     keys = [PartitionKey(1, "clicks", number) for number in range(2)]
     one, look = relief("a"), Observed(["a", "b"], {keys[0]: "a", keys[1]: "b"})
     assert one.wanted(keys, keys, look, 0, is_polled=True) == set(keys)
@@ -256,9 +262,10 @@ class Watched(Client):
 
 @settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1 << 32), stores=st.integers(2, 5), clients=st.integers(2, 4), workers=st.integers(1, 2))
-def test_no_partition_is_held_twice_and_each_message_is_confirmed_once_whoever_is_slow(
+def test_slow_members_on_brokers(
     tmp_path_factory: pytest.TempPathFactory, seed: int, stores: int, clients: int, workers: int
 ) -> None:
+    """Each message is confirmed once and each partition has one owner, whoever is slow."""
     bench = Bench(tmp_path_factory.mktemp("slow"), brokers=2, partitions=1, stores=stores, seed=seed)
     got: list[tuple[PartitionKey, bytes]] = []
     members = [Watched(bench, f"client-{number}") for number in range(clients)]

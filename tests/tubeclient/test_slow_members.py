@@ -20,9 +20,8 @@ def test_a_fixed_group_relieves_nobody(settings: ClientSettings) -> None:
         PullConsumer(settings, "etl", ["clicks"], relieve_slow=True)
 
 
-def test_what_a_member_does_not_read_is_read_by_the_others_and_nothing_twice(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings
-) -> None:
+def test_stuck_member(cluster: EmbeddedTubeMQ, settings: ClientSettings) -> None:
+    """Other members read what a stuck member does not, and they read nothing twice."""
     options: dict[str, Any] = {
         "membership": "dynamic",
         "relieve_slow": True,

@@ -42,9 +42,8 @@ def take_over(bench: Bench, pack: Delivery) -> Client:
 
 
 @pytest.mark.parametrize("heartbeat_first", [True, False], ids=["heartbeat", "confirm"])
-def test_what_others_confirmed_and_gave_back_is_not_read_again(
-    bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool
-) -> None:
+def test_others_confirmed_and_released(bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool) -> None:
+    """A client does not read again what others confirmed and released while it stalled."""
     client, pack = stalled
     other = take_over(bench, pack)
     assert other.disconnect(bench.key())
@@ -60,9 +59,8 @@ def test_what_others_confirmed_and_gave_back_is_not_read_again(
 
 
 @pytest.mark.parametrize("heartbeat_first", [True, False], ids=["heartbeat", "confirm"])
-def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
-    bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool
-) -> None:
+def test_partition_of_another_client(bench: Bench, stalled: tuple[Client, Delivery], heartbeat_first: bool) -> None:
+    """A stalled client drops its partition without confirming it if another client has it."""
     client, pack = stalled
     other = bench.client("other")
     other.connect(bench.key())
@@ -84,9 +82,7 @@ def test_a_partition_that_another_client_has_is_dropped_and_not_confirmed(
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["lease-ended", "broker-restarted"])
-def test_whether_it_was_the_lease_or_the_broker_shows_at_the_connection(
-    cluster: EmbeddedTubeMQ, settings: ClientSettings, restarted: bool
-) -> None:
+def test_ended_lease_or_restarted_broker(cluster: EmbeddedTubeMQ, settings: ClientSettings, restarted: bool) -> None:
     """Over sockets: what others confirmed stays so; what a clean stop confirmed unasked comes again."""
     key, cursor = PartitionKey(1, "single", 0), Cursor("etl", "single", 0)
     cluster.load("single", [NewMessage(0, bytes(3_000)) for _ in range(1_000)])  # several packs

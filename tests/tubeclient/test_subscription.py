@@ -28,7 +28,8 @@ NOWHERE = ClientSettings(("127.0.0.1:1",))
         ({"clicks": [str(number) for number in range(501)]}, "501 tags; the limit is 500"),
     ],
 )
-def test_what_cannot_be_read_is_named_before_anything_is_asked(topics: Any, what: str) -> None:
+def test_invalid_topics(topics: Any, what: str) -> None:
+    """Topics or tags that cannot be read raise an error before any request."""
     for make in (ClientBalanceConsumer, PullConsumer):
         with pytest.raises(ConfigurationError, match=re.escape(what)):
             make(NOWHERE, "etl", topics)

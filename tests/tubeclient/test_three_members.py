@@ -42,6 +42,7 @@ def owners(cluster: EmbeddedTubeMQ) -> Owners:
     return cluster.inspect(look, broker_id=1) | cluster.inspect(look, broker_id=2)
 
 
-def test_a_stopped_member_is_stood_in_for_and_gets_its_share_again(cluster: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_stopped_member(cluster: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """Other members read for a stopped member, and it gets its share back when it continues."""
     settings = ClientSettings((cluster.master_address,), master_web_port=cluster.master_web_port)
     stop_one_of_three(settings, TOPIC, tmp_path, lambda: owners(cluster))

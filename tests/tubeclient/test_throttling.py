@@ -69,7 +69,8 @@ def test_what_cannot_be_read_is_one_error(text: str) -> None:
         (1111, 1 << 40, False),
     ],
 )
-def test_a_data_limit_holds_at_its_times_for_readers_far_behind(minute: int, lag: int, held: bool) -> None:
+def test_data_limit_times(minute: int, lag: int, held: bool) -> None:
+    """A data limit applies only at its times and only to readers that are far behind."""
     assert (limited().data_limit(lag, minute) is not None) is held
 
 
@@ -78,9 +79,10 @@ def test_a_data_limit_holds_at_its_times_for_readers_far_behind(minute: int, lag
         st.tuples(st.integers(1, 20), st.integers(0, 5_000)), min_size=1, max_size=5, unique_by=lambda pair: pair[0]
     )
 )
-def test_after_so_many_empty_answers_the_wait_is_that_of_the_highest_count_reached(
+def test_wait_after_empty_answers(
     pairs: list[tuple[int, int]],
 ) -> None:
+    """The wait after empty answers is that of the highest count reached."""
     found, pace = empty_polls(*pairs), PartitionPace()
     for answers in range(1, 25):
         reached = [pair for pair in pairs if pair[0] <= answers]
@@ -118,9 +120,7 @@ def test_the_groups_own_rules_come_before_the_clusters() -> None:
     limit_mib=st.integers(0, 30),
 )
 @example(packs=[(0, 0), (2_000, 1), (3_000, 87_381)], limit_mib=1)  # a minute that begins with a pack of nothing
-def test_a_limited_reader_waits_whenever_it_had_its_minutes_or_its_windows_share(
-    packs: list[tuple[int, int]], limit_mib: int
-) -> None:
+def test_wait_of_limited_reader(packs: list[tuple[int, int]], limit_mib: int) -> None:
     """Minutes and windows of 5 s begin with the first pack that comes after the end of the last."""
     found, pace = limited(limitInM=limit_mib), PartitionPace()
     now, minute_end, window_end, in_minute, in_window = 1_000_000.0, 0.0, 0.0, 0, 0

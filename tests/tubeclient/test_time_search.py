@@ -54,9 +54,8 @@ def first(index: Index, at: int) -> int | None:
 
 
 @given(indexes, minutes, st.data())
-def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
-    index: Index, minute: int, data: st.DataObject
-) -> None:
+def test_times_out_of_order(index: Index, minute: int, data: st.DataObject) -> None:
+    """Even out of order, the message before the place is older and the next one is not."""
     low = data.draw(st.integers(0, len(index)))
     place, found, _ = search(index, minute, low, walk=data.draw(st.integers(1, 9)))
     before, behind = index[place - 1] if place > low else None, first(index, place)
@@ -66,9 +65,8 @@ def test_in_disorder_the_message_before_is_older_and_the_one_behind_is_not(
 
 
 @given(indexes, minutes, st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=80), st.data())
-def test_the_place_stays_when_nothing_older_comes_and_nothing_else_expires(
-    index: Index, minute: int, more: Index, data: st.DataObject
-) -> None:
+def test_repeated_search(index: Index, minute: int, more: Index, data: st.DataObject) -> None:
+    """A second search finds the same place if only newer messages come and only older ones expire."""
     walks = st.integers(1, 9)
     place, found, _ = search(index, minute, walk=data.draw(walks))
     later = [time for time in more if time is None or time >= minute]
@@ -93,7 +91,8 @@ def test_looks_are_as_many_as_binary_digits(low: int, count: int, data: st.DataO
 
 
 @given(indexes, minutes, st.data())
-def test_what_expires_while_it_is_searched_counts_as_older(index: Index, minute: int, data: st.DataObject) -> None:
+def test_expiry_during_search(index: Index, minute: int, data: st.DataObject) -> None:
+    """Messages that expire during the search count as older."""
     looking = TimeSearch(StoreBounds(0, len(index) * ENTRY), minute)
     low = 0
     for _ in range(200):

@@ -36,7 +36,8 @@ class Watched:
         return self.watch.due()
 
 
-def test_topics_that_appear_are_found_by_the_next_look_and_not_before() -> None:
+def test_new_topics() -> None:
+    """The next refresh finds new topics, and nothing asks for them before it is due."""
     watched = Watched("a")
     assert watched.watch.refresh() == ("a",)
     watched.topics = ["b", "a"]
@@ -71,7 +72,8 @@ def test_a_pattern_that_matches_nothing_waits(caplog: pytest.LogCaptureFixture) 
     assert watched.watch.later == {"a"}
 
 
-def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_refresh(caplog: pytest.LogCaptureFixture) -> None:
+    """A failed refresh changes nothing and is logged once."""
     watched = Watched("a")
     watched.watch.refresh()
     watched.fault = ConnectError("no web port")
@@ -93,7 +95,8 @@ def test_a_look_that_fails_changes_nothing_and_is_told_once(caplog: pytest.LogCa
     ],
 )
 @pytest.mark.parametrize("make", [ClientBalanceConsumer, PullConsumer])
-def test_what_is_no_pattern_is_named_before_anything_is_asked(make: Any, pattern: Any, what: str) -> None:
+def test_invalid_pattern(make: Any, pattern: Any, what: str) -> None:
+    """An invalid pattern raises an error that names it before any request."""
     with pytest.raises(ConfigurationError, match=re.escape(what)):
         make(NOWHERE, "etl", subscribe_pattern=pattern)
 
@@ -104,7 +107,8 @@ def test_topics_and_a_pattern_exclude_each_other(make: Any) -> None:
         make(NOWHERE, "etl", ["clicks"], subscribe_pattern="clicks")
 
 
-def test_without_a_web_port_the_error_names_it_and_the_other_way() -> None:
+def test_missing_web_port() -> None:
+    """The error without a web port names master_web_port and topics as the other way."""
     with pytest.raises(ConnectError, match=r"subscribe_pattern needs .* Check master_web_port, or .* with topics"):
         matching_topics(NOWHERE, re.compile("clicks"))
     with pytest.raises(ConnectError, match=r"subscribe_pattern needs "):

@@ -151,7 +151,8 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("name", PARSERS)
 @FUZZ
 @given(st.data())
-def test_an_answer_with_anything_in_it_is_a_value_or_one_error(name: str, data: st.DataObject) -> None:
+def test_answer_with_any_content(name: str, data: st.DataObject) -> None:
+    """An answer with any content gives a value or one ProtocolError."""
     answer = copy.deepcopy(ANSWERS[name])
     assert value_of(answer, PARSERS[name], "a server answered")
     for _ in range(data.draw(st.integers(1, 3))):

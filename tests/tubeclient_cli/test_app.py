@@ -40,14 +40,15 @@ finally:
         (["ingest", "--settings", "nothere.toml"], "cannot be read"),
     ],
 )
-def test_wrong_arguments_are_exit_code_2_before_spark_is_started(arguments: list[str], said: str) -> None:
+def test_wrong_arguments(arguments: list[str], said: str) -> None:
+    """Wrong arguments exit with 2 before Spark starts, and the output shows no secret."""
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert said in result.output
     assert "geheim" not in result.output
 
 
-def test_an_interrupt_before_the_command_begins_is_no_traceback() -> None:
+def test_interrupt_during_imports() -> None:
     """Imports take most of a short command's time."""
     script = """
 import signal, sys, types
@@ -87,7 +88,7 @@ def test_a_look_at_a_cluster_imports_no_spark(tmp_path: Path) -> None:
     assert found & (HEAVY | {"rich.markdown"}) == set()
 
 
-def test_a_look_at_an_offsets_table_imports_neither_spark_nor_pandas(tmp_path: Path) -> None:
+def test_offsets_commands_import_no_spark(tmp_path: Path) -> None:
     """pyarrow would import pandas to make times."""
     uri = str(tmp_path / "offsets")
     OffsetsTable(uri).open_run(GroupKey("etl", ["clicks"]), 1).record(

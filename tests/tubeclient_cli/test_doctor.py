@@ -117,7 +117,8 @@ def test_a_java_that_spark_cannot_use(
     assert text in problems(2)["Java"]
 
 
-def test_a_python_of_sparks_that_does_not_find_the_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_spark_python_without_the_source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`doctor` reports that Spark's Python does not find the source."""
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexit 1\n")
     python.chmod(0o755)

@@ -111,7 +111,8 @@ def test_a_move(cluster: ClusterCommands) -> None:
     assert again == "group reads already has these positions, nothing moves\n"
 
 
-def test_a_move_goes_no_further_than_the_brokers_messages(cluster: ClusterCommands) -> None:
+def test_move_past_the_end(cluster: ClusterCommands) -> None:
+    """A move past the brokers' messages stops at their end."""
     found = cluster.json("groups", "move", "reads", "--to", "2800", "--dry-run")
     assert {move["to"] for move in found["moves"]} == {280}
 
@@ -126,9 +127,8 @@ def test_a_move_to_a_time_and_of_a_group_that_is_new(cluster: ClusterCommands) -
     assert found["moves"] == [{"partition": "1:views:0", "from": None, "to": 28, "messagesAtMost": None}]
 
 
-def test_a_group_that_starts_while_the_question_waits_is_refused(
-    cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_starts_during_the_question(cluster: ClusterCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move is refused if the group starts while the user is asked."""
     with contextlib.ExitStack() as running:
 
         def confirm(question: str, **how: bool) -> bool:

@@ -155,7 +155,7 @@ def test_an_output_that_nobody_takes_is_no_setting(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
-def test_a_sample_goes_into_all_partitions_of_empty_topics(tmp_path: Path) -> None:
+def test_sample_messages(tmp_path: Path) -> None:
     """And once: the next start with the same folder adds nothing."""
     for _ in range(2):
         with running(tmp_path, "--topic", "clicks:2:2", "--brokers", "2", "--sample", "100") as (process, addresses):

@@ -130,9 +130,8 @@ def test_odd_answers(odd: str) -> None:
 
 @given(ANY_BYTES, st.none() | st.integers(0, 7), st.binary(max_size=3), st.binary(max_size=3))
 @FUZZ
-def test_any_bytes_give_the_same_messages_or_the_same_error(
-    data: bytes, first: int | None, before: bytes, behind: bytes
-) -> None:
+def test_any_bytes_as_messages(data: bytes, first: int | None, before: bytes, behind: bytes) -> None:
+    """Core and plain code read the same messages, or raise the same error, for any bytes."""
     with_core = told(lambda: all_of(fetched(data, before, behind), first))
     assert with_core == told(lambda: plain(lambda: all_of(fetched(data), first)))
 
@@ -173,16 +172,16 @@ def texted(text: str, body: bytes = b"body") -> bytes:
 @example([one(texted("$msgType$=,k=,k=v,k=w,l=v,l="))], False, True)
 @example([one(struct.pack(">i", len(MANY)) + MANY + b"body")], False, True)
 @FUZZ
-def test_any_messages_give_the_same_table_or_the_same_error(
-    data: list[bytes], keep: bool, with_attributes: bool
-) -> None:
+def test_any_messages_as_a_table(data: list[bytes], keep: bool, with_attributes: bool) -> None:
+    """Core and plain code make the same table, or raise the same error, for any messages."""
     with_core = told(lambda: table(data, keep, with_attributes))
     without = told(lambda: plain(lambda: table(data, keep, with_attributes)))
     assert type(with_core) is type(without)
     assert with_core.equals(without) if isinstance(with_core, pa.Table) else with_core == without
 
 
-def test_what_brokers_and_clients_write_is_taken_by_the_core() -> None:
+def test_usual_messages_use_the_core() -> None:
+    """The core decodes messages as brokers and clients write them."""
     assert CORE is not None
     text = b"$msgType$=a,$msgTime$=202401020304,k=v"
     data = one(struct.pack(">i", len(text)) + text + b"body")
@@ -194,7 +193,8 @@ def test_what_brokers_and_clients_write_is_taken_by_the_core() -> None:
     ]
 
 
-def test_what_the_embedded_broker_writes_is_taken_by_the_core(tmp_path: Path) -> None:
+def test_embedded_broker_uses_the_core(tmp_path: Path) -> None:
+    """The core decodes what the embedded broker writes, and its packs survive pickling."""
     assert CORE is not None
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
         tube.load("clicks", [NewMessage(0, b"one"), NewMessage(0, b"two")])
@@ -209,7 +209,8 @@ def test_what_the_embedded_broker_writes_is_taken_by_the_core(tmp_path: Path) ->
     assert (pack == copy, copy == pack, copy.columns._replace(flags=[0, 1]) == pack.columns) == (True, True, False)
 
 
-def test_an_error_of_the_time_comes_through_and_the_core_goes_on() -> None:
+def test_error_of_the_time_function() -> None:
+    """The core passes an error of the time function through and works afterward."""
     assert CORE is not None
 
     def fails(_: str) -> int:

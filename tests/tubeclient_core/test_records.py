@@ -226,9 +226,8 @@ LIMITS = st.sampled_from(
 @example(ODD, "inlong", Limits(), 200)
 @example(ODD[::-1], "auto", Limits(max_bytes=1000), 32 << 20)
 @FUZZ
-def test_any_messages_give_the_same_columns_and_the_same_bad_messages(
-    sent: list[Sent], payload: Any, limits: Limits, batch_bytes: int
-) -> None:
+def test_any_messages_as_columns(sent: list[Sent], payload: Any, limits: Limits, batch_bytes: int) -> None:
+    """Core and plain code give the same columns and bad messages for any messages."""
     decoder = RecordDecoder(payload, zone=ZoneInfo("Asia/Kolkata"), limits=limits, batch_bytes=batch_bytes)
     assert columns(sent, decoder) == plain(sent, decoder)
 
@@ -259,7 +258,8 @@ USUAL = [
 ]
 
 
-def test_what_is_usual_is_taken_by_the_core_and_nothing_else_is_left_to_the_plain_code() -> None:
+def test_plain_code_gets_only_unusual_messages() -> None:
+    """The core decodes all usual messages and leaves only the others to the plain code."""
     bad = Sent(b"no pack", {})
     sent = [bad, *USUAL, bad, *USUAL]
     asked = []
@@ -293,7 +293,8 @@ def test_an_error_that_is_not_the_messages_ends_all() -> None:
             columns(sent, RecordDecoder())
 
 
-def test_messages_without_attributes_of_their_own_are_an_error() -> None:
+def test_messages_without_attributes() -> None:
+    """The decoder refuses messages that have no attributes of their own."""
     with pytest.raises(ValueError, match="shorter"):
         RecordDecoder().decode([b"a", b"b"], [{}])
 

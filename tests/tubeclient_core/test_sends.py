@@ -82,7 +82,9 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("odd", range(len(ODD)))
-def test_a_message_that_cannot_be_sent_is_the_same_error(odd: int) -> None:
+def test_unsendable_message(odd: int) -> None:
+    """Core and plain code raise the same error for a message that cannot be sent."""
+
     def frames() -> bytes:
         return encoder().frames([OutgoingMessage.of("clicks", b"good"), ODD[odd]], [KEY, KEY], [1, 2])
 
@@ -106,7 +108,9 @@ NO_FRAMES = [
 
 @given((STREAMS | damaged(STREAMS) | st.sampled_from([SHORT_BLOCKS, *NO_FRAMES])).flatmap(chunks_of))
 @FUZZ
-def test_any_bytes_give_the_same_frames_or_the_same_error(pieces: list[bytes]) -> None:
+def test_any_bytes_as_frames(pieces: list[bytes]) -> None:
+    """Core and plain code read the same frames, or raise the same error, for any bytes."""
+
     def taken() -> tuple[list[list[Frame]], str]:
         decoder, frames = FrameDecoder(), list[list[Frame]]()
         try:

@@ -82,7 +82,8 @@ def declined(kind: str, texts: Sequence[bytes | None], **more: Any) -> tuple[lis
         ("kv", {"separator": "&"}, [KV, b"id=+1&&more=a=b&=&name=a=b&", b"id=007"]),
     ],
 )
-def test_what_is_usual_and_good_is_not_left_to_the_plain_code(kind: str, more: Any, texts: Any) -> None:
+def test_usual_records_use_the_core(kind: str, more: Any, texts: Any) -> None:
+    """The core reads usual valid records without the plain code."""
     left, rows = declined(kind, texts, **more)
     assert left == []
     assert rows[0]["id"] == 1
@@ -94,7 +95,8 @@ def test_what_is_odd_or_bad_is_left_to_the_plain_code() -> None:
     assert left == list(range(1, 1 + len(odd)))
 
 
-def test_fields_that_no_column_has_are_rescued_unless_they_need_escapes() -> None:
+def test_rescued_fields() -> None:
+    """The core rescues fields that no column has unless they need escapes."""
     usual, bad = b'{"x":[1, 2.50] ,"id":1,"":null}', b'{"x":1,"id":"1"}'
     within = [b'{"many": [{"c":1}] ,"id":1}', b'{"id":1,"many":[{"c":1}],"small":"x"}']
     odd = [b'{"id":1,"a\\n":1}', b'{"id":1,"x":"\\ud800"}']

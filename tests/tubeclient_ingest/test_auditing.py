@@ -52,9 +52,8 @@ def reported(rows: list[Row], audit_id: str) -> dict[tuple[Any, ...], int]:
 
 
 @pytest.mark.merge
-def test_what_each_round_counts_is_reported_and_is_all_that_was_sent(
-    delta_spark: SparkSession, now_shop: Shop, tmp_path: Path
-) -> None:
+def test_reported_counts_match_counts_table(delta_spark: SparkSession, now_shop: Shop, tmp_path: Path) -> None:
+    """What the job reports to Audit equals its counts table and what DataProxy sent."""
     rows: list[Row] = []
     with audit_proxy(rows, []) as port:
         more = {"format": "json", "schema": "id BIGINT", "bad_records": f"{now_shop.lake}/_bad"}

@@ -63,7 +63,8 @@ def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
     assert all("attributes" in row["reason"] for row in kept(bench))
 
 
-def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settling_adds_only_marks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settling records each commit's number once, and all bad records still count as bad."""
     monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 2)
     place = str(bench.folder / "bad")
     for _ in range(4):
@@ -79,7 +80,8 @@ def test_what_is_settled_counts_and_nothing_else_is_written_down(bench: Bench, m
 
 
 @pytest.mark.merge
-def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Bench) -> None:
+def test_max_bad_records_exceeded(bench: Bench) -> None:
+    """The job fails and writes nothing if a round has more bad records than max-bad-records."""
     bad_records = str(bench.folder / "bad")
     send(bench, 19, 2)
     with pytest.raises(TooManyBadRecords, match=r"2 of 21 records of the round are bad, but max-bad-records is 1"):
@@ -89,7 +91,8 @@ def test_more_than_the_user_accepts_end_the_job_and_nothing_is_written(bench: Be
     assert bench.rows(bad_records=bad_records, max_bad_records=2) == 19
 
 
-def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
+def test_columns_of_a_bad_record(lake: Lake) -> None:
+    """A bad record has its place, its reason, its run, and its value in its table."""
     run = lake.run(4, 4)
     assert (lake.good(), lake.bad()) == ([1, 2, 4, 5, 7], [0, 3, 6])
     [row] = [row for row in lake.rows_of_bad() if row["value"] == b"6"]
@@ -116,9 +119,8 @@ def test_a_bad_record_is_kept_with_its_place_and_its_reason(lake: Lake) -> None:
     [(BadRecords, "add", False), (BadRecords, "add", True), (Sink, "append", True)],
     ids=["before", "between", "after"],
 )
-def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
-    lake: Lake, place: type, method: str, after: bool, first: bool
-) -> None:
+def test_killed_run_resumed_with_another_parser(lake: Lake, place: type, method: str, after: bool, first: bool) -> None:
+    """Each record is in one table once if a run dies anywhere and the next one parses differently."""
     done = 0 if first else 6
     if not first:
         lake.run(6)
@@ -136,7 +138,8 @@ def test_a_run_that_is_killed_anywhere_is_gone_on_from_with_another_parser(
     assert lake.repeated_or_missing(end) == {}
 
 
-def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_rows_of_a_long_dead_run(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad rows of a run that died before its commit never count, even many commits later."""
     monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
     lake.run(6)
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
@@ -147,9 +150,8 @@ def test_rows_of_a_run_that_was_killed_long_ago_never_count(lake: Lake, monkeypa
     assert lake.repeated_or_missing(15) == {}
 
 
-def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_rows_written_after_being_overtaken(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad rows never count if an overtaken run writes them many commits later."""
     monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
     lake.run(6)
     late = lake.start()
@@ -172,9 +174,8 @@ def test_rows_that_a_run_writes_long_after_it_was_overtaken_never_count(
     assert lake.repeated_or_missing(10) == {}
 
 
-def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_table_inherits_no_settled_commits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table made in place of a removed one does not inherit which commits are settled."""
     run = lake.run(6, 6, 6)
     run.writer.settle(run.writer.sink.read_state())
     shutil.rmtree(lake.target)
@@ -185,9 +186,10 @@ def test_a_table_that_takes_the_place_of_another_one_is_not_settled(
 
 
 @pytest.mark.parametrize("how", ["", "settled", "settled, elsewhere"])
-def test_a_target_that_is_put_back_from_a_copy_has_each_record_once(
+def test_target_replaced_by_an_older_copy(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
+    """Each record is in one table once if an older copy of the folder replaces the target."""
     monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
     monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0 if how else 100)
     lake.run(6)
@@ -209,7 +211,8 @@ def test_a_target_that_is_put_back_from_a_copy_has_each_record_once(
     assert lake.repeated_or_missing(21) == {}
 
 
-def test_rows_that_come_late_while_a_retry_looks_do_not_count(lake: Lake) -> None:
+def test_late_bad_rows_during_a_query(lake: Lake) -> None:
+    """Bad rows that an overtaken run adds during a query of the bad records do not count."""
     lake.run(6)
     late = lake.start()
     add, with_states = BadRecords.add, BadRecords.with_states
@@ -244,9 +247,8 @@ def test_other_table_as_bad_records(lake: Lake) -> None:
     assert lake.spark.table(f"delta.`{lake.target}2`").count() == 0
 
 
-def test_what_is_settled_of_a_table_says_nothing_of_the_one_that_it_was(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settled_commits_by_table_id(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settled commits of a table do not settle the same numbers of the table it was before."""
     monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
     writer = lake.run(6, 6, 6).writer
     writer.settle(writer.sink.read_state())
@@ -261,7 +263,8 @@ def test_what_is_settled_of_a_table_says_nothing_of_the_one_that_it_was(
     assert table.unsettled(ids) == set()
 
 
-def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -> None:
+def test_retry_right_after_a_rounds_commit(lake: Lake) -> None:
+    """No record is lost or doubled if a retry commits between a round's commit and its check."""
     lake.run(6)
     run = lake.start()
     append = SparkTable.append
@@ -282,7 +285,8 @@ def test_a_retry_between_a_commit_and_the_look_at_it_loses_nothing(lake: Lake) -
     assert lake.repeated_or_missing(15) == {}
 
 
-def test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts(lake: Lake) -> None:
+def test_losing_run_leaves_no_counted_bad_rows(lake: Lake) -> None:
+    """Of two runs that write at once, the one that loses leaves no bad records that count."""
     lake.run(6)
     first = lake.start()
     add = BadRecords.add
@@ -302,7 +306,8 @@ def test_of_two_runs_the_one_that_loses_leaves_no_bad_record_that_counts(lake: L
     assert bad == [0, 3, 6, 8, 10]
 
 
-def test_what_restore_takes_out_does_not_count_and_what_it_brings_back_does(lake: Lake) -> None:
+def test_bad_records_after_restore(lake: Lake) -> None:
+    """Bad records count if RESTORE brings their commit back, and not if it takes it out."""
     lake.run(6, 6, 6)  # versions 1 to 3, after the one that made the table
     lake.restore(1)
     lake.bad_by = (2,)
@@ -324,7 +329,8 @@ def test_what_restore_takes_out_does_not_count_and_what_it_brings_back_does(lake
 
 
 @pytest.mark.parametrize("differs", ["group", "target"])
-def test_groups_and_targets_keep_to_their_own_bad_records(lake: Lake, tmp_path: Path, differs: str) -> None:
+def test_shared_table_of_bad_records(lake: Lake, tmp_path: Path, differs: str) -> None:
+    """Groups and targets that share a table of bad records see and retry only their own."""
     other = Lake(lake.spark, tmp_path / ("other" if differs == "target" else ""))
     other.group, other.bad_records = ("h" if differs == "group" else "g"), lake.bad_records
     lake.run(6, 6)
@@ -338,7 +344,8 @@ def test_groups_and_targets_keep_to_their_own_bad_records(lake: Lake, tmp_path: 
     assert (lake.bad(RETRIED), other.bad(UNDONE)) == ([0, 3, 6, 9], [6, 9])
 
 
-def test_where_the_history_is_cut_bad_records_still_count(lake: Lake) -> None:
+def test_bad_records_after_a_history_cut(lake: Lake) -> None:
+    """Bad records count as before after Delta truncates the target's history."""
     lake.run(6, 6)
     lake.restore(1)
     lake.run(2, 1)
@@ -349,9 +356,7 @@ def test_where_the_history_is_cut_bad_records_still_count(lake: Lake) -> None:
     assert (lake.bad(), lake.bad(UNDONE)) == ([0, 3, 6, 9], [6, 9])  # the table itself says what RESTORE undid
 
 
-def test_without_a_place_to_keep_them_bad_records_are_computed_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_session_without_persist(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in serverless sessions, which refuse persist()."""
     from pyspark.errors import AnalysisException
     from pyspark.sql.classic.dataframe import DataFrame
@@ -365,9 +370,7 @@ def test_without_a_place_to_keep_them_bad_records_are_computed_again(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_bad_records_of_a_driver_that_stood_still_never_count(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
+def test_bad_rows_of_a_paused_driver(lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
     """Whether others have settled its number before it adds them, or settle it later. It is killed then."""
     monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
     lake.run(6)

@@ -29,7 +29,8 @@ def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
     assert dict(spec.named) == expected
 
 
-def test_what_a_run_does_not_read_does_not_say_where_it_begins() -> None:
+def test_unread_topics_do_not_set_the_start() -> None:
+    """Only the offsets of topics that a run reads decide where it begins."""
     assert of_topics(Offsets.of({A: 280, B: 28, V: 28}), ["clicks"]) == Offsets.of({A: 280, B: 28})
 
 
@@ -46,7 +47,7 @@ def test_a_time_is_for_a_first_run() -> None:
         starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), time)
 
 
-def test_a_new_partition_of_a_topic_that_was_read_is_read_from_its_beginning() -> None:
+def test_new_partition_of_a_known_topic() -> None:
     """Whatever a new topic beside it begins at: what it holds came after the group's rows."""
     spec = OffsetSpec.parse(
         starting_offsets(Offsets.of({A: 280}), Offsets.of({A: 280}), ("clicks", "views"), "latest"), "startingOffsets"
@@ -111,7 +112,7 @@ def test_it_is_said_where_a_run_begins(
     assert start_text(known, kept, ("clicks", "views"), chosen) == f"begins {text}"
 
 
-def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends() -> None:
+def test_absent_broker_resumes_at_the_tables_end() -> None:
     """The start that ingest makes of its target, in the planner: nothing of that broker begins anew later."""
     cluster = FakeCluster(partitions=1)
     in_sink = Offsets({PartitionKey(1, "t", 0): 4 * 28, PartitionKey(2, "t", 0): 5 * 28})

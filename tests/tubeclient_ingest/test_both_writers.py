@@ -126,9 +126,8 @@ def test_vacuum_leaves_the_files_of_each_partition(bench: Bench) -> None:
     assert sorted(tuple(row.values()) for row in read) == [*enumerate(values)]
 
 
-def test_a_look_that_finds_another_table_after_a_commit_leaves_its_bad_records(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_change_seen_after_a_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit's bad records survive if the check after the commit finds another table."""
     commit, history, done = LogTable.commit, LogTable.history, []
 
     def committed(self: LogTable, files: Any, record: SinkRecord | None = None) -> None:
@@ -218,14 +217,16 @@ def test_a_rule_that_comes_while_the_job_runs_is_kept(bench: Bench) -> None:
     assert DeltaTable(bad).to_pyarrow_table().num_rows == 10
 
 
-def test_a_job_that_must_have_tasks_write_says_why_they_cannot(bench: Bench) -> None:
+def test_tasks_cannot_write_with_a_key(bench: Bench) -> None:
+    """The job says why tasks cannot write if writer is tasks and the target has a key."""
     with pytest.raises(
         ConfigurationError, match=r"writer is tasks, but tasks cannot write \S+: rows are merged by a key\."
     ):
         bench.run(writer="tasks", format="json", schema="id BIGINT NOT NULL, n BIGINT", key=("id",), order_by="n")
 
 
-def test_a_disk_that_tasks_cannot_write_to_is_told_and_nothing_is_written(bench: Bench) -> None:
+def test_disk_that_tasks_cannot_write_to(bench: Bench) -> None:
+    """The job fails with TARGET_NOT_WRITABLE and commits nothing if tasks cannot write files."""
     bench.send(20)
     bench.run()
     version, place = DeltaTable(bench.settings.target).version(), LogTable.place
@@ -241,7 +242,8 @@ def test_a_disk_that_tasks_cannot_write_to_is_told_and_nothing_is_written(bench:
     assert bench.repeated_or_missing() == {}
 
 
-def test_small_files_are_put_together_beside_the_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_beside_rounds(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job compacts small files while rounds go on, and each record is there once."""
     monkeypatch.setattr("tubeclient_ingest.tables.log_table.UPKEEP_COMMITS", 5)
     bad = str(bench.folder / "bad")
     for _ in range(6):
@@ -255,7 +257,7 @@ def test_small_files_are_put_together_beside_the_rounds(bench: Bench, monkeypatc
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_retry_between_a_rounds_files_and_their_commit(bench: Bench) -> None:
+def test_retry_between_files_and_commit(bench: Bench) -> None:
     """It takes the round's number. So the bad records are written anew, for the next one."""
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "bad_records": str(bench.folder / "bad")}
     bodies = [b"1,1", b"2,two", b"3,three", b"4,4", b"5,two", b"6,three"]
@@ -281,7 +283,8 @@ def test_a_retry_between_a_rounds_files_and_their_commit(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_rows_that_others_delete_beside_a_commit_end_no_job(bench: Bench, writer: str) -> None:
+def test_delete_by_others_beside_a_commit(bench: Bench, writer: str) -> None:
+    """A DELETE by others beside a commit ends no job, and its rows do not come back."""
     bench.send(20)
     bench.run(writer=writer)
     bench.send(10)
@@ -300,7 +303,8 @@ def test_rows_that_others_delete_beside_a_commit_end_no_job(bench: Bench, writer
     assert bench.rows(writer=writer) == 5
 
 
-def test_a_table_that_is_made_anew_beside_a_commit_gets_all_rows(bench: Bench) -> None:
+def test_table_recreated_beside_a_commit(bench: Bench) -> None:
+    """A table gets all rows if somebody recreates it beside a commit."""
     bench.send(20)
     bench.run()
     bench.send(10)
@@ -320,7 +324,7 @@ def test_a_table_that_is_made_anew_beside_a_commit_gets_all_rows(bench: Bench) -
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_change_of_the_table_between_its_bad_records_and_their_commit(bench: Bench) -> None:
+def test_table_change_after_bad_records(bench: Bench) -> None:
     """The round is written anew, and its bad records are there once."""
     how: dict[str, Any] = {"format": "json", "schema": "id BIGINT", "bad_records": str(bench.folder / "bad")}
     changed: list[int] = []
@@ -341,9 +345,8 @@ def test_a_change_of_the_table_between_its_bad_records_and_their_commit(bench: B
 
 
 @pytest.mark.parametrize(("column", "partition_by"), [("must STRING NOT NULL", ()), ("p STRING", ("p",))])
-def test_a_table_with_columns_that_rows_lack_and_files_need(
-    bench: Bench, column: str, partition_by: tuple[str, ...]
-) -> None:
+def test_rows_without_a_column_that_files_need(bench: Bench, column: str, partition_by: tuple[str, ...]) -> None:
+    """Spark writes, and the job says why, if rows lack a NOT NULL or a partition column."""
     how: dict[str, Any] = {"format": "json", "partition_by": partition_by}
     name, told = column.split()[0], list[Event]()
     bench.tube.load("clicks", [NewMessage(0, b'{"id": 1, "%s": "x"}' % name.encode())])

@@ -29,7 +29,8 @@ JSON = '{"default": "earliest"}'
 """May have stayed in the settings since the first run."""
 
 
-def test_where_rows_end_that_nobody_knows_is_for_the_user_to_say() -> None:
+def test_unknown_end_needs_starting_offsets() -> None:
+    """A run asks for starting-offsets if the history does not say where the topics' rows end."""
     for state, words in ((CUT, "its history does not say"), (COPY, "is a copy")):
         with pytest.raises(UnknownRows, match=rf"^/lake/t .*{words}.* starting-offsets.*; or to group"):
             check_beginning(state, "/lake/t", "g", ["clicks"])
@@ -46,7 +47,8 @@ EAST = ("10.0.0.1:8715", "10.0.0.2:8715")
 FROM_EAST = SinkState(SinkRecord("g", "run-1", Offsets({A: 280}), masters=EAST), 12)
 
 
-def test_rows_of_a_cluster_that_shares_no_master_are_refused() -> None:
+def test_rows_of_another_cluster() -> None:
+    """A run refuses rows of a cluster that shares no master with its current or former masters."""
     with pytest.raises(
         OtherCluster,
         match=r"group g in /lake/t come .* 10\.0\.0\.1:8715,10\.0\.0\.2:8715, "
@@ -64,7 +66,8 @@ SOME, ALL = TakenOut(9, "DELETE", everything=False), TakenOut(9, "TRUNCATE", eve
 
 @pytest.mark.parametrize("chosen", [None, "earliest", "group", "2026-11-21T10:31Z", JSON])
 @pytest.mark.parametrize("how", list(Harm))
-def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, how: Harm) -> None:
+def test_harm_to_all_rows_needs_a_decision(chosen: str | None, how: Harm) -> None:
+    """A run asks for RESTORE or starting-offsets if a commit by others may concern all rows."""
     with pytest.raises(UnknownRows) as caught:
         trusted(SinkState(RECORD, 12, ALL._replace(how=how)), "/lake/t", "g", chosen)
     text = str(caught.value)
@@ -73,7 +76,8 @@ def test_what_may_concern_all_rows_is_for_the_user_to_judge(chosen: str | None, 
     assert "starting-offsets target, once: missing rows are not read again" in text
 
 
-def test_rows_of_topics_that_all_begin_anew_do_not_matter() -> None:
+def test_harm_is_ignored_if_all_topics_begin_anew() -> None:
+    """Harm to the table does not matter if the topics of all its rows begin anew."""
     state = SinkState(RECORD, 12, ALL, version=9, table_id="id")
     found = trusted(state.without_topics(["clicks"]), "/lake/t", "g", JSON)
     assert (found.ends.to_dict(), found.sequence, found.version) == ({"version": 1}, 12, 9)
@@ -87,7 +91,8 @@ def test_rows_that_a_predicate_picked_were_meant_to_go(chosen: str | None) -> No
     assert trusted(SinkState(RECORD, 12, ALL), "/lake/t", "g", "target") == STATE
 
 
-def test_of_a_table_that_was_written_over_at_its_first_commit_there_is_nothing_to_restore() -> None:
+def test_overwrite_at_the_first_commit() -> None:
+    """The error suggests no RESTORE if the table's first commit overwrote it."""
     text = str(unknown_rows(ALL._replace(version=0), "/lake/t", "g"))
     assert "RESTORE" not in text
     assert "remove the table, and set starting-offsets to earliest" in text

@@ -164,7 +164,8 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         written(tmp_path / "gone", pa.table({"v": [1]}))
 
 
-def test_a_folder_that_is_removed_while_files_are_written_is_not_made_anew(tmp_path: Path) -> None:
+def test_folder_removed_during_writes(tmp_path: Path) -> None:
+    """Closing the files fails and makes no folder if somebody removes it during the writes."""
     folder = tmp_path / "table"
     folder.mkdir()
     files = DataFiles(Place(str(folder), pa.schema({"v": pa.int64(), "p": pa.string()}), ("p",)))

@@ -24,7 +24,8 @@ def log_in(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"<html>log in</html>")
 
 
-def test_a_manager_that_refuses_what_it_answered_before_says_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manager_refuses_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job keeps Manager's last definitions if Manager refuses later requests."""
     monkeypatch.setattr(definitions, "_ASK_AGAIN_SECONDS", 0.0)
     [port] = free_ports(1)
     settings = IngestSettings(
@@ -68,7 +69,8 @@ def keyed() -> Definitions:
     return Definitions(settings)
 
 
-def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
+def test_events_define_a_stream() -> None:
+    """Events define a stream once they name its columns and its key."""
     known = keyed()
     assert not known.learn(ORDERS, said([]))
     assert not known.defines(ORDERS)
@@ -78,7 +80,7 @@ def test_a_stream_is_defined_once_events_say_its_columns_and_its_key() -> None:
     assert not known.learn(ORDERS, said(None, ["N", "id"], ["id", "n"]))
 
 
-def test_a_table_keeps_its_key_and_another_one_stops_the_stream_once() -> None:
+def test_changed_key_stops_the_stream_once() -> None:
     """An event that says it again does not begin the run again and again."""
     known, stored = keyed(), json.dumps([TYPES, ["id"], None])
     assert known.settings_of(ORDERS, stored).key == ("id",)
@@ -98,7 +100,8 @@ def test_two_keys_at_once_are_none(other: list[str], expected: str) -> None:
         known.settings_of(ORDERS, None)
 
 
-def test_rows_without_a_key_are_not_merged_by_that_of_others() -> None:
+def test_key_missing_from_later_events() -> None:
+    """A stream stops if its table has a key and events no longer name one."""
     known, stored = keyed(), json.dumps([TYPES, ["id"], None])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert known.learn(ORDERS, [json.dumps([{}, []])])
@@ -115,7 +118,7 @@ def test_a_table_without_a_key_waits_for_one() -> None:
 
 
 @pytest.mark.parametrize(("fixed", "expected"), [([], "`n` bigint"), (["N"], "`n` INT")])
-def test_a_column_that_partitions_the_table_keeps_its_type(fixed: list[str], expected: str) -> None:
+def test_partition_column_keeps_its_type(fixed: list[str], expected: str) -> None:
     """Whoever made it. Delta widens no such column, and no one with a dot in its name."""
     known = keyed()
     stored = json.dumps([{"id": "BIGINT", "n": "INT", "x.y": "INT"}, ["id"], fixed])
@@ -142,9 +145,8 @@ def test_a_column_that_partitions_the_table_keeps_its_type(fixed: list[str], exp
         ("binary", "STRING", True),
     ],
 )
-def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
-    kind: str, events: str, is_refused: bool
-) -> None:
+def test_new_type_that_changes_values(kind: str, events: str, is_refused: bool) -> None:
+    """A stream stops once if a column's new type would change the values in its table."""
     known, stored = keyed(), json.dumps([{"id": "bigint", "n": kind}, ["id"], None])
     known.settings_of(ORDERS, stored)
     assert known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": events}, ["id"]])]) == is_refused
@@ -158,7 +160,8 @@ def test_a_column_that_would_change_values_of_a_new_type_stops_the_stream_once(
     known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None]))
 
 
-def test_events_of_types_that_no_type_has_as_they_are_make_no_table() -> None:
+def test_types_without_a_common_type() -> None:
+    """The job makes no table if no type holds the events' values of a column unchanged."""
     known = keyed()
     for kind in ("DATE", "STRING"):
         known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": kind}, ["id"]])])

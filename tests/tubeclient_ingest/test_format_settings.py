@@ -147,7 +147,8 @@ def test_not_null_within_a_column_is_refused(delta_spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_inlong_definition_and_user_settings(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """An InLong definition gives the format's settings, and the user's settings override them."""
     file = tmp_path / "stream.json"
     fields = [{"fieldName": "id", "fieldType": "long"}]
     file.write_text(json.dumps({"dataType": "CSV", "dataSeparator": "124", "dataEncoding": "GBK", "fieldList": fields}))
@@ -167,7 +168,8 @@ def test_an_inlong_stream_says_all_and_the_user_prevails(delta_spark: SparkSessi
 
 
 @pytest.mark.spark
-def test_nested_and_binary_fields_of_an_inlong_stream_in_json(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_nested_and_binary_inlong_fields(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """Nested and binary fields of an InLong definition work in JSON, and CSV refuses them."""
     times = {"elementType": "TIMESTAMP", "elementFormat": "yyyyMMdd"}
     pair = {"keyType": "STRING", "keyFormat": None, "valueType": "ARRAY", "valueFormat": json.dumps(times)}
     one = {"fieldName": "a b", "fieldType": "DECIMAL", "fieldFormat": '{"precision": 5, "scale": 1}'}

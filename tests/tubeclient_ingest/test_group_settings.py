@@ -27,7 +27,8 @@ def job(folder: Path, *streams: str) -> IngestSettings:
     return load_settings(None, given)
 
 
-def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> None:
+def test_descriptor_file_of_each_stream(tmp_path: Path) -> None:
+    """Each stream takes its own descriptor file, and a stream without one is undefined."""
     with pytest.raises(ConfigurationError, match=r"^descFilePath is .*, but there is no such file"):
         job(tmp_path)
     (tmp_path / "Click.desc").write_bytes(descriptor(SHOP, OLD))
@@ -40,7 +41,7 @@ def test_each_stream_may_have_a_descriptor_file_of_its_own(tmp_path: Path) -> No
         job(tmp_path, "Click", "Order")
 
 
-def test_fields_are_rescued_of_the_streams_that_have_some(tmp_path: Path) -> None:
+def test_rescue_by_each_streams_format(tmp_path: Path) -> None:
     """Each stream says its format. One that the user says is the same for all, and is checked at once."""
     for kind in ("json", "csv", "raw"):
         stream = {"dataType": kind, "dataSeparator": "124", "fieldList": [{"fieldName": "id", "fieldType": "long"}]}

@@ -93,7 +93,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("looks")
-def test_upkeep_and_retries_between_two_rounds_do_not_matter() -> None:
+def test_upkeep_and_retries_between_rounds() -> None:
+    """A run goes on if OPTIMIZE or retries commit between two of its rounds."""
     bench = Bench()
     table = bench.run()
     table.check()
@@ -108,7 +109,8 @@ def test_upkeep_and_retries_between_two_rounds_do_not_matter() -> None:
 
 @pytest.mark.usefixtures("looks")
 @pytest.mark.parametrize("rounds", [0, 2])
-def test_a_round_of_another_run_between_two_rounds_is_told(rounds: int) -> None:
+def test_another_run_between_rounds(rounds: int) -> None:
+    """A run ends if another one commits between its rounds, or begins anew if it has none yet."""
     bench = Bench()
     table = bench.run()
     for number in range(rounds):
@@ -130,9 +132,10 @@ def test_a_round_of_another_run_between_two_rounds_is_told(rounds: int) -> None:
         [Bench.restored_by_time],
     ],
 )
-def test_a_table_that_was_put_back_between_two_rounds_is_begun_with_once_more(
+def test_restore_between_rounds(
     acts: list[Callable[[Bench], None]],
 ) -> None:
+    """A run begins anew if somebody restores the table between two of its rounds."""
     bench = Bench()
     table = bench.run()
     table.write(None, at(28))
@@ -143,7 +146,8 @@ def test_a_table_that_was_put_back_between_two_rounds_is_begun_with_once_more(
         table.check()
 
 
-def test_the_user_takes_a_table_as_others_left_it_before_the_run_and_not_what_comes_during_it() -> None:
+def test_target_accepts_only_earlier_changes() -> None:
+    """With starting-offsets target a run accepts changes from before it, not those during it."""
     bench = Bench()
     bench.run().write(None, at(28))
     bench.restored_by_time()
@@ -159,7 +163,8 @@ def test_the_user_takes_a_table_as_others_left_it_before_the_run_and_not_what_co
         table.write(None, at(56))
 
 
-def test_where_the_history_is_cut_the_user_says_where_to_begin() -> None:
+def test_cut_history_needs_a_start() -> None:
+    """A run on a table with a truncated history begins only if the user says where."""
     advised = of_stream("orders")
     for advice, chosen in ((None, None), (None, "target"), (advised, None), (advised, "earliest")):
         with pytest.raises(UnknownRows, match="its history does not say"):
@@ -170,7 +175,8 @@ def test_where_the_history_is_cut_the_user_says_where_to_begin() -> None:
     assert (anew.number, anew.is_known, orders.number) == (7, False, 7)
 
 
-def test_topics_that_are_begun_anew_and_another_clusters_rows() -> None:
+def test_reset_topics_and_another_cluster() -> None:
+    """A run drops the offsets of topics that begin anew and refuses another cluster's rows."""
     bench = Bench()
     table = bench.run()
     assert (table.number, table.is_known, table.is_old) == (0, True, False)
@@ -185,7 +191,8 @@ def test_topics_that_are_begun_anew_and_another_clusters_rows() -> None:
     assert (again.state.ends, again.number, again.is_old) == (Offsets({}), 1, False)
 
 
-def test_what_a_cut_history_still_says_is_known_and_is_said_again_in_time() -> None:
+def test_record_in_a_cut_history() -> None:
+    """A run trusts a record that a truncated history still has, and knows when it is old."""
     table = Bench().run()
     for days in (0, 2):
         written = datetime.now(UTC) - timedelta(days=days)
@@ -193,7 +200,8 @@ def test_what_a_cut_history_still_says_is_known_and_is_said_again_in_time() -> N
         assert (table.is_known, table.number, table.is_old) == (True, 7, days > 0)
 
 
-def test_bad_records_are_settled_at_a_runs_first_commit_and_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_bad_records_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run settles bad records at its first commit, and then every few commits or seconds."""
     monkeypatch.setattr(group_table, "_SETTLE_COMMITS", 3)
     bench = Bench()
     bench.run().write(None, at(28))

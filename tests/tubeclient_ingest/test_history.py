@@ -48,7 +48,8 @@ def record_of(commit: Commit) -> SinkRecord | None:
 CREATED = kept(0, "CREATE TABLE")
 
 
-def test_the_groups_newest_commit_says_where_its_rows_end() -> None:
+def test_newest_commit_of_the_group() -> None:
+    """The group's newest commit says where its rows end, whatever other groups commit."""
     assert state(CREATED, ours(1), ours(2), ours(3, group="h")) == SinkState(record_of(ours(2)), 3)
     assert state(CREATED, ours(1, group="h")) == SinkState()
     assert state() == SinkState()
@@ -89,7 +90,8 @@ def test_rows_of_others_alone_may_be_a_copy() -> None:
     ],
     ids=lambda commit: commit.operation,
 )
-def test_what_leaves_the_rows_in_the_table_does_not_matter(commit: Commit) -> None:
+def test_operations_that_leave_the_rows(commit: Commit) -> None:
+    """Operations by others change nothing if they leave the group's rows in the table."""
     assert state(CREATED, ours(1), ours(2), commit) == SinkState(record_of(ours(2)), 3)
 
 
@@ -126,7 +128,8 @@ def test_of_several_the_one_that_took_most_is_told() -> None:
     assert state(CREATED, ours(1), everything, some).taken_out == TakenOut(2, "TRUNCATE", everything=True)
 
 
-def test_what_came_between_the_jobs_look_and_its_commit_is_told() -> None:
+def test_harm_between_base_version_and_commit() -> None:
+    """The state reports a TRUNCATE or RESTORE between a commit and the version it is based on."""
     for commit in (by_others(3, "TRUNCATE"), by_others(3, "RESTORE", version="1")):
         found = state(CREATED, ours(1), ours(2), commit, ours(4, based_on=2))
         assert found.taken_out == TakenOut(3, commit.operation, everything=True)
@@ -186,12 +189,14 @@ def test_offsets_of_before_a_reset_are_stale() -> None:
     assert state(*history).stale({A.topic: 1, "another": 2}) == [A.topic]
 
 
-def test_where_restore_took_all_rows_of_the_group_nothing_is_left_of_its_commits() -> None:
+def test_restore_to_before_the_first_commit() -> None:
+    """After a RESTORE to before its first commit, a group has no record, but its numbers go on."""
     found = state(CREATED, ours(1), ours(2), by_others(3, "RESTORE", version="0"))
     assert found == SinkState(None, 3, None, undone=record_of(ours(2)))
 
 
-def test_a_text_that_others_repeat_is_no_commit_of_the_group() -> None:
+def test_optimize_that_repeats_metadata() -> None:
+    """An OPTIMIZE that repeats a commit's userMetadata is no commit of the group."""
     at = datetime(2026, 11, 28, tzinfo=UTC)
     text = SinkRecord("g", "r", Offsets({A: 28}), 1).to_json()
     entry = {"version": 1, "userMetadata": text, "timestamp": at, "isBlindAppend": False}
@@ -214,7 +219,8 @@ def test_a_commit_is_what_its_entry_says() -> None:
     assert state_of([silent, commit], "g").taken_out == TakenOut(2, "", everything=True)
 
 
-def test_numbers_that_a_history_no_longer_tells_of_are_not_judged() -> None:
+def test_numbers_beyond_a_cut_history() -> None:
+    """A commit does not call numbers undone that a truncated history no longer shows."""
     cut = SinkState(None, 7, is_whole=False, version=30)
     first = cut.numbered(SinkRecord("g", "r", Offsets({})))
     assert (first.sequence, first.based_on, first.undone, first.known_from) == (8, 30, (), 8)
@@ -249,7 +255,7 @@ def test_topics_that_are_begun_anew_count_for_nothing() -> None:
     assert SinkState().without_topics(["clicks"]) == SinkState()
 
 
-def test_two_commits_of_the_group_on_top_of_one_version_are_told() -> None:
+def test_two_commits_on_one_version() -> None:
     """Delta lets the second one through once it has forgotten the transaction of the first."""
     twice = state(CREATED, ours(1), ours(2), ours(3, based_on=1))
     assert twice.taken_out == TakenOut(3, "WRITE", everything=True, how=Harm.BESIDE)
@@ -259,7 +265,8 @@ def test_two_commits_of_the_group_on_top_of_one_version_are_told() -> None:
     assert (back.record, back.taken_out) == (record_of(ours(2)), None)
 
 
-def test_a_commit_that_was_meant_for_another_table_is_told() -> None:
+def test_commit_meant_for_another_table() -> None:
+    """The state reports a commit whose record names the id of another table."""
     history = [CREATED, ours(1)]
     assert state_of(history[::-1], "g", "new").taken_out == TakenOut(1, "WRITE", everything=True, how=Harm.MOVED)
     # The table's first commit names none, and no id is no other one.
@@ -274,7 +281,8 @@ operations = st.sampled_from(["ours", "others", "OPTIMIZE", "RESTORE"])
 
 
 @given(st.lists(st.tuples(operations, st.integers(0, 30)), max_size=20))
-def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[tuple[str, int]]) -> None:
+def test_state_matches_a_stepwise_model(steps: list[tuple[str, int]]) -> None:
+    """The state equals a model that follows commits, OPTIMIZE, and RESTORE step by step."""
     history, ends = [CREATED], [Offsets({})]
     for number, (operation, chosen) in enumerate(steps, start=1):
         if operation == "RESTORE":
@@ -296,7 +304,8 @@ def test_the_state_is_that_of_a_table_that_is_followed_step_by_step(steps: list[
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=20))
-def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[tuple[bool, int]]) -> None:
+def test_committed_numbers_match_a_model(steps: list[tuple[bool, int]]) -> None:
+    """Each commit's record says exactly which earlier numbers are in the table."""
     history, committed_numbers = [CREATED], [frozenset[int]()]
     for version, (writes, chosen) in enumerate(steps, start=1):
         before = state(*history)
@@ -315,7 +324,8 @@ def test_each_commit_says_which_of_those_before_it_are_in_the_table(steps: list[
         assert {n for n in numbers if any(first <= n <= last for first, last in ranges)} == committed_numbers[-1]
 
 
-def test_a_commit_names_the_ids_that_the_table_had_before() -> None:
+def test_former_ids_in_a_commit() -> None:
+    """A commit names the ids that the table had before, newest first."""
     made = SinkRecord("g", "r", Offsets({}))
     first = SinkState(table_id="a").numbered(made)
     second = SinkState(first, 1, table_id="b").numbered(made)

@@ -106,7 +106,7 @@ def test_raw_messages(bench: Bench) -> None:
     assert sorted(map(int, found.column("value").to_pylist())) == [*range(17)]
 
 
-def test_each_record_is_in_one_of_the_two_tables_over_kills(lake: Lake) -> None:
+def test_driver_deaths_around_commits(lake: Lake) -> None:
     """A driver dies before or after one of its commits, at random."""
     rng = random.Random(20)
     real = IcebergTable.commit

@@ -97,7 +97,8 @@ def at_once(*calls: Any) -> list[Any]:
 
 
 @pytest.mark.usefixtures("gate")
-def test_of_runs_that_commit_at_the_same_moment_one_is_let_through(request: pytest.FixtureRequest) -> None:
+def test_runs_that_commit_at_once(request: pytest.FixtureRequest) -> None:
+    """Of runs that commit at the same moment, one succeeds, and the others are overtaken."""
     writing(request).open()
     won = []
     for number in range(4):
@@ -112,9 +113,10 @@ def test_of_runs_that_commit_at_the_same_moment_one_is_let_through(request: pyte
 
 
 @pytest.mark.usefixtures("gate")
-def test_files_without_a_record_are_all_added_once_by_writers_at_the_same_moment(
+def test_files_without_a_record_at_once(
     request: pytest.FixtureRequest,
 ) -> None:
+    """Several writers that commit files without a record at the same moment all add them once."""
     drivers = [writing(request).open() for _ in range(WRITERS)]
 
     def add(one: Writing, number: int) -> None:
@@ -148,9 +150,7 @@ def test_a_commit_whose_answer_is_lost_is_there_once(gate: Gate, how: Answer, re
     assert again.rows() == [(1, "a"), (2, "b")]
 
 
-def test_a_catalog_that_takes_requests_and_says_nothing(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_silent_catalog(gate: Gate, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """At the first request, and later."""
     table = writing(request).open().table
     monkeypatch.setattr(iceberg_catalog, "_TIMEOUTS", (5.0, 2.0))
@@ -229,7 +229,8 @@ def test_a_wrong_key_of_the_storage(
 
 
 @pytest.mark.parametrize("any_catalog", ["rest in S3"], indirect=True)
-def test_the_page_names_what_describes_a_rest_catalog_in_s3(any_catalog: Described) -> None:
+def test_documented_rest_catalog_in_s3(any_catalog: Described) -> None:
+    """The Iceberg page names the properties and options that a REST catalog in S3 needs."""
     page = (ROOT / "docs" / "iceberg.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^ {12}([\w.-]+): ", page, re.MULTILINE)) == set(any_catalog.properties)
     [options] = re.findall(r"\[storage-options\]\n((?: {8}\w.*\n)+)", page)

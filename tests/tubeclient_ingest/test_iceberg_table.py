@@ -102,7 +102,8 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_the_newest_snapshot_says_where_the_groups_rows_end(lake: Path) -> None:
+def test_newest_snapshot_has_the_end(lake: Path) -> None:
+    """The newest snapshot says where its group's rows end, and says nothing of other groups."""
     first = Writing(lake).open()
     assert first.state == SinkState(version=0, table_id=first.state.table_id)
     assert first.state.is_whole
@@ -136,7 +137,7 @@ def test_others_appends_and_properties_are_no_conflict(lake: Path) -> None:
     assert Writing(lake).open().state.taken_out is None
 
 
-def test_a_commit_is_made_on_the_snapshot_of_the_last_look(lake: Path) -> None:
+def test_commit_on_a_stale_state(lake: Path) -> None:
     """What came since is looked at first: here it took rows out."""
     one = Writing(lake).open()
     one.write((1, "a"), (2, "b"), end=56)
@@ -178,7 +179,7 @@ def test_main_set_back_is_a_restore(lake: Path) -> None:
     assert Writing(lake).open().state.record == after.record
 
 
-def test_a_commit_does_not_go_on_top_of_main_that_was_set_back_since_the_look(lake: Path) -> None:
+def test_commit_after_main_is_rolled_back(lake: Path) -> None:
     """Whoever looked at what the table is meanwhile: its version is what it was."""
     one = Writing(lake).open()
     for number in range(3):
@@ -192,7 +193,8 @@ def test_a_commit_does_not_go_on_top_of_main_that_was_set_back_since_the_look(la
     assert dict(Writing(lake).open().state.ends) == {KEY: 28}
 
 
-def test_numbers_go_on_after_snapshots_that_were_set_back_expired(lake: Path) -> None:
+def test_numbers_after_rollback_and_expiry(lake: Path) -> None:
+    """Commit numbers go on after a rollback whose undone snapshots expired."""
     one = Writing(lake).open()
     for number in range(3):
         one.write((number, "x"), end=28 * (number + 1))
@@ -207,7 +209,8 @@ def test_numbers_go_on_after_snapshots_that_were_set_back_expired(lake: Path) ->
     assert (after.record.sequence, after.record.undone) == (4, ((2, 3),))
 
 
-def test_a_history_that_expired_does_not_say_where_rows_end(lake: Path) -> None:
+def test_expired_snapshots_hide_the_end(lake: Path) -> None:
+    """The state does not say where rows end if the group's snapshots expired."""
     one = Writing(lake).open()
     one.write((1, "a"), end=28)
     one.handle.append(pa.table({"id": [9], "name": ["x"]}))
@@ -217,7 +220,8 @@ def test_a_history_that_expired_does_not_say_where_rows_end(lake: Path) -> None:
     assert (state.record, state.is_whole, state.sequence) == (None, False, 1)
 
 
-def test_snapshots_that_a_tag_kept_say_nothing_of_those_that_expired_after_them(lake: Path) -> None:
+def test_tagged_snapshot_among_expired_ones(lake: Path) -> None:
+    """A snapshot that a tag preserves says nothing of later snapshots that expired."""
     one = Writing(lake).open()
     for number in range(4):
         one.write((number, "x"), end=28 * (number + 1))
@@ -242,7 +246,7 @@ def test_a_table_made_anew_has_no_rows_of_the_group(lake: Path) -> None:
     assert again.rows() == []
 
 
-def test_a_table_that_was_replaced_under_its_id_does_not_say_where_rows_end(lake: Path) -> None:
+def test_replaced_table_hides_the_end(lake: Path) -> None:
     """As CREATE OR REPLACE TABLE leaves it: the old snapshots are there, and `main` begins anew."""
     one = Writing(lake).open()
     one.write((1, "a"), end=28)
@@ -282,7 +286,8 @@ KINDS = columns(
 )
 
 
-def test_values_of_all_types_come_back_and_bounds_hold_them(lake: Path) -> None:
+def test_extreme_values_of_all_types(lake: Path) -> None:
+    """Extreme values of all types come back unchanged, and the files' bounds include them."""
     one = Writing(lake).open(KINDS)
     zone = ZoneInfo("UTC")
     at = datetime(1, 1, 1, tzinfo=zone)
@@ -373,13 +378,15 @@ def test_tables_that_the_job_cannot_write_are_refused(lake: Path, kind: str) -> 
         one.table.detail()
 
 
-def test_rows_without_the_column_that_partitions_the_table_are_refused(lake: Path) -> None:
+def test_rows_without_the_partition_column(lake: Path) -> None:
+    """The table refuses rows that lack the column it is partitioned by."""
     one = Writing(lake).open(columns(id=T.LongType(), part=T.StringType()), ("part",))
     with pytest.raises(ConfigurationError, match=r"the rows lack part, which partitions shop\.orders"):
         one.table.place(arrow_types(columns(id=T.LongType())))
 
 
-def test_a_column_that_cannot_partition_a_table_is_refused_before_it_is_made(lake: Path) -> None:
+def test_column_that_cannot_partition(lake: Path) -> None:
+    """The job refuses a column that cannot partition a table before it makes the table."""
     one = Writing(lake)
     with pytest.raises(ConfigurationError, match="partition-by names at, which is timestamp"):
         one.open(columns(id=T.LongType(), at=T.TimestampType()), ("at",))
@@ -393,7 +400,8 @@ def test_an_old_format_is_refused(lake: Path) -> None:
         one.table.detail()
 
 
-def test_a_column_that_must_have_a_value_keeps_saying_so(lake: Path) -> None:
+def test_required_column_is_not_nullable(lake: Path) -> None:
+    """A required column is not nullable in the table's detail."""
     one = Writing(lake).open(columns(T.StructField("id", T.LongType(), False), name=T.StringType()))
     detail = one.table.detail()
     assert detail is not None
@@ -416,7 +424,8 @@ def test_many_rounds_leave_few_files_of_metadata(lake: Path) -> None:
     assert len(one.rows()) == 12
 
 
-def test_a_commit_whose_answer_was_lost_is_known_by_the_next_look(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_with_a_lost_answer(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run knows a commit whose answer was lost, and its rows are there once."""
     one = Writing(lake).open()
     real = Table._do_commit
 
@@ -433,9 +442,7 @@ def test_a_commit_whose_answer_was_lost_is_known_by_the_next_look(lake: Path, mo
     assert again.rows() == [(1, "a")]
 
 
-def test_files_of_a_commit_that_was_refused_and_is_there_are_not_added_twice(
-    lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_commit_that_is_there(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the catalog repeated a request whose answer was lost: commits without a record are tried again."""
     one = Writing(lake).open()
     files = DataFiles(one.table.place(arrow_types(COLUMNS)))
@@ -452,7 +459,7 @@ def test_files_of_a_commit_that_was_refused_and_is_there_are_not_added_twice(
     assert one.rows() == [(1, "a")]
 
 
-def test_rows_of_a_group_that_were_cherry_picked_are_asked_about(lake: Path) -> None:
+def test_cherry_picked_rows(lake: Path) -> None:
     """They are in the table again, and no snapshot says so. Those that others wrote and published are no matter."""
     one = Writing(lake).open()
     for number in range(2):
@@ -499,7 +506,8 @@ def test_a_secret_of_the_catalog_is_in_no_error(kind: str, uri: str, monkeypatch
         IcebergTable(None, "nothing.shop.orders", None, {}).detail()
 
 
-def test_what_no_error_may_have_of_a_catalogs_properties() -> None:
+def test_secrets_in_catalog_properties() -> None:
+    """Errors hide a catalog's credentials, headers, and passwords, not its address or region."""
     properties = {
         "type": "rest",
         "uri": "https://catalog/x",

@@ -85,7 +85,8 @@ def test_several_differences_are_one_line() -> None:
 
 
 @pytest.mark.spark
-def test_a_table_keeps_the_definition_that_manager_gives(tmp_path: Path, delta_spark: SparkSession) -> None:
+def test_definition_survives_in_a_property(tmp_path: Path, delta_spark: SparkSession) -> None:
+    """A table's property returns the definition from Manager unchanged."""
     # Spark hides values of properties in which it sees a secret.
     fields = [field("password", "string"), field("it's `\\", "int"), field("ts\u65f6", "timestamp")]
     with managing({"clicks": stream("clicks", *fields, dataEscapeChar="\\")}) as asked:

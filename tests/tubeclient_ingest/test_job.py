@@ -77,7 +77,7 @@ def test_runs_go_on_where_the_table_ends(bench: Bench) -> None:
     assert bench.said[:2] == ["begins at earliest in clicks", by_table]
 
 
-def test_a_first_round_that_was_killed_begins_at_the_same_place(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_first_round_from_latest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """At `latest`, without an offsets table: the first commit says where that was."""
     bench.send(20)
     append = Sink.append
@@ -134,7 +134,8 @@ def test_a_run_that_another_one_has_overtaken_ends(bench: Bench) -> None:
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_topic_that_was_left_out_for_a_while_goes_on_where_its_rows_end(bench: Bench) -> None:
+def test_topic_left_out_for_a_while(bench: Bench) -> None:
+    """A topic that a run leaves out resumes where its rows end."""
     bench.tube.create_topic(TopicConfig("views"))
     runs = [(("clicks", "views"), 10), (("clicks",), 5), (("clicks", "views"), 15)]
     for number, (topics, added) in enumerate(runs):
@@ -145,7 +146,7 @@ def test_a_topic_that_was_left_out_for_a_while_goes_on_where_its_rows_end(bench:
     assert {n: count for n, count in bench.repeated_or_missing().items() if count != 1} == {}
 
 
-def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) -> None:
+def test_removed_history(bench: Bench) -> None:
     """Delta removes commits after 30 days, and with them what this group has written."""
     bench.send(20)
     bench.run()
@@ -172,7 +173,8 @@ def test_a_table_whose_history_was_removed_is_not_guessed_about(bench: Bench) ->
     assert bench.rows(consumer_group="third_group", offsets_table=None) == 40
 
 
-def test_a_target_that_was_put_back_gets_the_rows_that_it_lost(bench: Bench) -> None:
+def test_target_restored_between_runs(bench: Bench) -> None:
+    """A restored target gets the rows it lost, whatever the offsets table says."""
     bench.send(60)
     bench.run(max_offsets_per_trigger=20)
     bench.restore(2)
@@ -184,7 +186,8 @@ def test_a_target_that_was_put_back_gets_the_rows_that_it_lost(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("chosen", [None, '{"default": "earliest"}', "group"])
-def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: Bench, chosen: str | None) -> None:
+def test_target_restored_during_a_run(bench: Bench, chosen: str | None) -> None:
+    """A target that somebody restores during a run gets the rows it lost."""
     job = bench.job(trigger="0s", max_offsets_per_trigger=20, starting_offsets=chosen)
 
     def put_back(round_: Round) -> None:
@@ -202,7 +205,8 @@ def test_a_target_that_is_put_back_while_the_job_runs_gets_what_it_lost(bench: B
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_table_that_was_removed_while_the_job_runs_is_not_made_by_it(bench: Bench) -> None:
+def test_table_removed_during_a_run(bench: Bench) -> None:
+    """The job fails and makes no table if somebody removes the target during a run."""
     bench.send(20)
     job = bench.job(trigger="0s").start()
     wait_for(lambda: job.lastProgress is not None and job.lastProgress.rows == 20, "the first round", seconds=60)
@@ -269,7 +273,8 @@ def test_a_target_that_cannot_be_written_is_one_line(bench: Bench, target: str, 
         bench.spark.sql("DROP TABLE default.of_parquet")
 
 
-def test_a_stop_waits_for_the_running_round_and_the_rest_comes_later(bench: Bench) -> None:
+def test_stop_during_a_round(bench: Bench) -> None:
+    """A stop waits for the running round, and the next run reads the rest."""
     bench.send(60)
     job = bench.job(max_offsets_per_trigger=20, trigger="0s").start()
     wait_for(lambda: job.lastProgress is not None, "the first round", seconds=60)
@@ -297,7 +302,8 @@ def test_the_session_of_the_user_keeps_its_settings(bench: Bench) -> None:
     assert seen == ["true"]
 
 
-def test_a_job_that_waits_in_another_thread_says_what_ended_it(bench: Bench) -> None:
+def test_failure_of_a_background_job(bench: Bench) -> None:
+    """The method awaitTermination raises the error that ended a job in another thread."""
     job = bench.job(topics=("clicks", "nothing")).start()
     with pytest.raises(Exception, match="nothing"):
         job.awaitTermination(60)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize("writer", ["spark", "tasks"])
 @pytest.mark.parametrize("when", ["between two rounds", "in mid-round"])
-def test_a_target_that_is_made_anew_while_the_job_runs_is_noticed(bench: Bench, when: str, writer: str) -> None:
+def test_target_recreated_during_a_run(bench: Bench, when: str, writer: str) -> None:
     """At the same version: only its id is another one."""
     target = bench.settings.target
     numbers: list[int] = []
@@ -90,7 +90,8 @@ def test_upkeep_of_the_target_stops_no_job(bench: Bench) -> None:
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_copy_of_the_target_is_gone_on_with_from_where_the_user_says(bench: Bench) -> None:
+def test_copied_target(bench: Bench) -> None:
+    """A copy of the target resumes from the offsets that the user gives."""
     first, copy = bench.settings.target, str(bench.folder / "copy")
     bench.send(20)
     bench.run()
@@ -119,14 +120,15 @@ def test_a_catalog_that_is_not_there_is_named(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("how", ["partition_by", "cluster_by"])
-def test_a_column_of_the_layout_that_rows_lack_is_named(bench: Bench, how: Any) -> None:
+def test_layout_column_that_rows_lack(bench: Bench, how: Any) -> None:
+    """The job names a partition-by or cluster-by column that rows lack, and makes no table."""
     setting = how.replace("_", "-")
     with pytest.raises(ConfigurationError, match=rf"^{setting} names nope; the rows have id, tubemq$"):
         bench.run(format="json", schema="id BIGINT", **{how: ("ID", "nope")})
     assert not DeltaTable.is_deltatable(bench.settings.target)
 
 
-def test_a_table_that_the_catalog_has_forgotten_is_said_to_be_there(bench: Bench) -> None:
+def test_table_forgotten_by_the_catalog(bench: Bench) -> None:
     """As it is in the next process, if the catalog is in memory."""
     name = f"forgotten_{bench.folder.name}"
     bench.spark.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id")
@@ -141,9 +143,7 @@ def test_a_table_that_the_catalog_has_forgotten_is_said_to_be_there(bench: Bench
         bench.run(target=f"default.{name}")
 
 
-def test_a_name_that_is_given_to_another_table_while_the_job_runs(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_name_moved_to_another_table(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks write to a folder. The other table gets all rows, as a new one."""
     monkeypatch.setattr("tubeclient_ingest.tables.log_table._ASK_AGAIN_SECONDS", 0.0)
     monkeypatch.setattr("tubeclient_ingest.rounds.group_table.READ_AGAIN_SECONDS", 0.0)
@@ -164,7 +164,8 @@ def test_a_name_that_is_given_to_another_table_while_the_job_runs(
     bench.spark.sql(f"DROP TABLE {name}").collect()
 
 
-def test_of_jobs_that_make_a_table_at_the_same_moment_none_fails(bench: Bench) -> None:
+def test_concurrent_table_creation(bench: Bench) -> None:
+    """No job fails if several make the same table at the same moment."""
     columns = bench.spark.createDataFrame([], "id BIGINT").schema
     start = Barrier(4)
 
@@ -176,7 +177,8 @@ def test_of_jobs_that_make_a_table_at_the_same_moment_none_fails(bench: Bench) -
         list(pool.map(make, range(40)))
 
 
-def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Bench) -> None:
+def test_other_and_moved_clusters(bench: Bench) -> None:
+    """The job refuses another cluster, but goes on if former-masters says that it moved."""
     east = bench.tube.master_address
     bench.send(20)
     bench.run()
@@ -202,7 +204,8 @@ def test_another_cluster_is_refused_and_one_that_moved_is_gone_on_with(bench: Be
         assert moved.repeated_or_missing() == {}
 
 
-def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: Bench) -> None:
+def test_recreated_topic(bench: Bench) -> None:
+    """The job reads a recreated topic from its beginning once the user resets its offsets."""
     bench.send(60)
     bench.run()
     before = DeltaTable(bench.settings.target).version()
@@ -231,7 +234,8 @@ def test_a_topic_that_was_made_anew_is_begun_anew_where_the_user_says_so(bench: 
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench) -> None:
+def test_absent_broker(bench: Bench) -> None:
+    """With failOnDataLoss false the job goes on without a broker and reads its rows later."""
     assert bench.tube.add_broker() == 2
     bench.send(20)
     bench.send(20, broker_id=2)
@@ -249,7 +253,7 @@ def test_a_broker_that_is_away_is_gone_on_with_where_the_table_ends(bench: Bench
     assert bench.repeated_or_missing() == {}
 
 
-def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
+def test_overwritten_rows(bench: Bench) -> None:
     """As the error says to do."""
     name = f"delta.`{bench.settings.target}`"
     bench.send(20)
@@ -266,9 +270,8 @@ def test_rows_that_others_overwrote_come_back_or_stay_out(bench: Bench) -> None:
     assert bench.repeated_or_missing() == {}
 
 
-def test_a_table_that_is_made_anew_while_the_job_runs_says_what_its_rows_are(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_properties_of_a_recreated_table(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table gets the job's properties and all rows if somebody recreates it during a run."""
     monkeypatch.setattr(group_table, "READ_AGAIN_SECONDS", 0.0)
     how: dict[str, Any] = {"format": "json", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     target, away = Path(bench.settings.target), bench.folder / "away"
@@ -288,7 +291,8 @@ def test_a_table_that_is_made_anew_while_the_job_runs_says_what_its_rows_are(
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])
-def test_a_column_whose_type_changes_while_the_job_runs_ends_it(bench: Bench, key: tuple[str, ...]) -> None:
+def test_column_type_changed_during_a_run(bench: Bench, key: tuple[str, ...]) -> None:
+    """The job ends if somebody changes the type of a column during a run."""
     how: dict[str, Any] = {"format": "json", "schema": "id INT, v DECIMAL(10, 2)", "key": key, "evolve": True}
     how |= {"order_by": "arrival" if key else None, "writer": "spark", "max_offsets_per_trigger": 2}
     where = f"delta.`{bench.settings.target}`"
@@ -304,7 +308,7 @@ def test_a_column_whose_type_changes_while_the_job_runs_ends_it(bench: Bench, ke
     assert bench.spark.table(where).count() == 2
 
 
-def test_a_table_that_is_taken_as_it_is_after_a_reset_was_undone_lacks_what_was_undone(bench: Bench) -> None:
+def test_target_as_it_is_after_an_undone_reset(bench: Bench) -> None:
     """Its own offsets are of the topic before that one."""
     bench.send(40)
     bench.run()
@@ -322,7 +326,8 @@ def test_a_table_that_is_taken_as_it_is_after_a_reset_was_undone_lacks_what_was_
 
 
 @pytest.mark.parametrize("how", ["target", "group", "restored", "cut"])
-def test_bad_records_go_along_with_a_table_that_was_replaced(bench: Bench, how: str) -> None:
+def test_bad_records_of_a_replaced_table(bench: Bench, how: str) -> None:
+    """A retry moves bad records from before a CREATE OR REPLACE TABLE, and only once."""
     own: dict[str, Any] = {"format": "csv", "bad_records": str(bench.folder / "bad"), "schema": "id INT"}
     bench.tube.load("clicks", [NewMessage(0, one) for one in (b"1", b"two", b"3")])
     bench.run(**own)

@@ -35,7 +35,8 @@ def test_a_round_ends_where_the_rows_of_a_table_end() -> None:
     assert end_of_round(at(a=9, b=8), at(a=20, b=9), several) == at(a=20, b=9)
 
 
-def test_a_table_takes_the_partitions_in_which_its_rows_end_where_the_round_begins() -> None:
+def test_partitions_that_a_table_takes() -> None:
+    """A table takes the partitions of a round in which its rows end where the round begins."""
     start, end = at(a=5, b=5), at(a=7, b=8)
     assert taken(at(a=5, b=5), start, end) == {A, B}
     assert taken(at(a=7, b=5), start, end) == {B}
@@ -52,7 +53,8 @@ def test_a_partition_may_come_go_and_lose_its_tail() -> None:
     assert taken(at(a=5, c=2), at(a=5), at(a=5, c=2)) == set()
 
 
-def test_the_counts_table_says_up_to_where_there_is_nothing_more_for_a_table() -> None:
+def test_ends_by_the_counts_table() -> None:
+    """The counts table says where a table's rows end only if it knows the table's last commit."""
     own, group = at(a=5), at(a=9)
     assert ends_of(3, own, Reached(3), group) == group
     assert ends_of(3, own, Reached(3, at(a=7)), group) == at(a=7)
@@ -67,7 +69,8 @@ def test_the_counts_table_says_up_to_where_there_is_nothing_more_for_a_table() -
     assert ends_of(0, at(), Reached(3), group) == at()
 
 
-def test_what_moves_of_the_groups_offsets_come_to_for_a_table_that_missed_them() -> None:
+def test_moves_that_a_table_missed() -> None:
+    """A table that missed moves of the group's offsets ends where those moves put it."""
     other = PartitionKey(1, "other", 0)
     ends = Offsets({**at(a=5, b=9), other: 56})
     loss, reset, second = Move("t", 1, at(b=7), False), Move("t", 2, at(a=2, c=1), True), Move("t", 3, at(a=1), False)
@@ -105,7 +108,7 @@ def stream(ends: Offsets, number: int = 7, record: SinkRecord | None = None, **g
     return Stream(StreamId("s"), ends, number, table=table, **given)
 
 
-def test_a_round_before_the_rows_of_all_tables_ends_where_they_do() -> None:
+def test_round_before_the_rows_of_all_tables() -> None:
     """As it begins for a stream whose table is gone, and is made anew once an event says its columns."""
     group = GroupEnds()
     group.begin_at(at(a=5, b=8), at(a=5, b=8))
@@ -123,7 +126,8 @@ def test_a_round_past_the_rows_of_a_table_is_an_error() -> None:
     assert group.end_of_round(at(a=6), at(a=20)) == at(a=20)
 
 
-def test_tables_that_are_equally_far_are_one_and_those_that_are_apart_meet() -> None:
+def test_tables_at_different_offsets() -> None:
+    """Tables at equal offsets share their ends, and tables that are apart meet."""
     group = GroupEnds()
     group.others = at(a=5, b=5)
     same, ahead, left = stream(group.others), stream(at(a=8, b=5)), stream(at(a=1, b=1), left="why")
@@ -143,7 +147,8 @@ def test_tables_that_are_equally_far_are_one_and_those_that_are_apart_meet() -> 
     assert (group.others, left.ends, group.ahead()) == (at(a=8, b=9), at(a=1, b=1), None)
 
 
-def test_a_run_begins_where_it_reads_and_goes_back_with_the_brokers() -> None:
+def test_start_and_going_back() -> None:
+    """A run begins where it reads, and goes back if the brokers' data ends earlier."""
     group = GroupEnds()
     group.others = at(a=5)
     same, ahead = stream(group.others), stream(at(a=8), since=at(a=6))
@@ -161,7 +166,8 @@ def test_a_run_begins_where_it_reads_and_goes_back_with_the_brokers() -> None:
     assert same.since is None
 
 
-def test_what_the_counts_table_does_not_have_and_says_of_a_stream() -> None:
+def test_counts_and_ends_of_a_stream() -> None:
+    """A stream reports which counts the counts table lacks and where its rows end."""
     counts = (Count(None, 3),)
     one = stream(at(a=5), record=SinkRecord("g", "r", at(), 7, counts=counts), counted=6)
     assert one.uncounted == counts
@@ -173,7 +179,8 @@ def test_what_the_counts_table_does_not_have_and_says_of_a_stream() -> None:
     assert replace(one, number=-1).reached(one.ends) == WITH_REST
 
 
-def test_rows_before_those_of_a_streams_own_table_are_in_the_rest() -> None:
+def test_rows_before_a_streams_own_table() -> None:
+    """Rows from before a stream's own table are in the table for the rest."""
     one = stream(at(a=8), since=at(a=5))
     assert [one.is_in_rest(A, at(a=number)) for number in (4, 5, 6)] == [True, False, False]
     assert [one.is_in_rest(A, at()), one.is_in_rest(B, at()), stream(at()).is_in_rest(A, at())] == [True, False, False]

@@ -205,9 +205,10 @@ def test_no_secret_is_in_an_event(server: LineageServer, caplog: pytest.LogCaptu
     assert server.events[-1]["outputs"][0]["namespace"] == "s3://lake"
 
 
-def test_a_server_that_hangs_ends_no_run_and_is_told_once(
+def test_server_that_hangs(
     server: LineageServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A server that hangs ends no run, causes one warning, and later gets the newest round."""
     monkeypatch.setattr(lineage, "_LAST_SECONDS", 0.1)
     monkeypatch.setattr(lineage, "_EVERY_SECONDS", 0.0)
     server.goes_on.clear()
@@ -263,7 +264,8 @@ def test_a_wrong_configuration_is_one_clear_error(monkeypatch: pytest.MonkeyPatc
         open_client()
 
 
-def test_without_the_package_the_command_names_the_extra_before_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command names the extra to install before Spark starts if the package is missing."""
     real = builtins.__import__
 
     def missing(name: str, *more: Any) -> Any:
@@ -323,14 +325,16 @@ def test_a_table_of_a_catalog_is_named_there_too(confs: dict[str, str], namespac
     assert "symlinks" not in second["facets"]
 
 
-def test_a_group_has_an_output_for_each_table_and_one_for_all_bad_records() -> None:
+def test_outputs_of_a_group() -> None:
+    """A group has an output for each table and one for all bad records."""
     run = RunLineage(settings(), RUN_ID, None)
     for name, rows, bad in (("/lake/a", 5, 1), ("/lake/b", 7, 0), ("/lake/a", 2, 3)):
         run.wrote(wrote(name, rows, bad))
     assert [_output(one)[1:3] for one in event(run)["outputs"]] == [("/lake/a", 7), ("/lake/b", 7), ("/lake/bad", 4)]
 
 
-def test_offsets_that_went_back_are_in_the_range_that_was_read() -> None:
+def test_offsets_that_went_back() -> None:
+    """The range in a run's event starts at the lowest offset if the offsets go back."""
     run = RunLineage(settings(), RUN_ID, None)
     for start, end in ((280, 560), (0, 280), (280, 280)):
         run.read(at(start), at(end))

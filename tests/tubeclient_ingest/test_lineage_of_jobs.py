@@ -49,7 +49,8 @@ def offsets(event: dict[str, Any]) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_rows_versions_and_offsets_are_those_of_the_tables(bench: Bench, server: LineageServer, writer: str) -> None:
+def test_events_match_the_tables(bench: Bench, server: LineageServer, writer: str) -> None:
+    """A run's events have the rows, versions, columns, and offsets of its tables."""
     target, bad = bench.settings.target, str(bench.folder / "bad")
     how = {**SCHEMA, "writer": writer, "bad_records": bad, "max_offsets_per_trigger": 8}
     good = [b'{"id": %d}' % n for n in range(10)]

@@ -84,9 +84,7 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("properties", "at"), [({}, [10, 20]), ({"delta.checkpointInterval": "7"}, [6, 13, 20])])
-def test_a_checkpoint_of_the_log_after_each_ten_commits_as_by_spark(
-    tmp_path: Path, properties: dict[str, str], at: list[int]
-) -> None:
+def test_checkpoint_interval(tmp_path: Path, properties: dict[str, str], at: list[int]) -> None:
     """Each look and commit reads what came since the last one."""
     table = made(str(tmp_path), configuration=properties)
     for number in range(1, 24):
@@ -99,7 +97,8 @@ def test_a_checkpoint_of_the_log_after_each_ten_commits_as_by_spark(
     assert ids(str(tmp_path)) == list(range(1, 24))
 
 
-def test_a_commit_has_the_files_the_record_and_the_transaction(uri: str) -> None:
+def test_contents_of_a_commit(uri: str) -> None:
+    """A commit has its files, its record, and its transaction."""
     table = made(uri)
     assert [one.version for one in table.history(5)] == [0]
     table.commit(files_of(table, 1, 2), record(7))
@@ -122,7 +121,8 @@ def two_of_which_one_wrote(uri: str) -> tuple[LogTable, LogTable]:
     return first, second
 
 
-def test_of_two_that_looked_at_one_version_one_is_let_through(uri: str) -> None:
+def test_two_commits_on_the_same_version(uri: str) -> None:
+    """Of two runs that read the same version, only one commits."""
     _, second = two_of_which_one_wrote(uri)
     with pytest.raises(LogError, match=r"delta-rs cannot use .*Concurrent transaction") as caught:
         second.commit(files_of(second, 2), record(1))
@@ -145,7 +145,8 @@ def test_another_groups_commit_is_no_matter(uri: str) -> None:
     assert ids(uri) == [1, 2]
 
 
-def test_a_table_that_changed_since_the_choice_is_looked_at_anew(uri: str) -> None:
+def test_metadata_changed_since_the_choice(uri: str) -> None:
+    """A commit conflicts if the table's metadata changes, and then the run reports the change."""
     table = made(uri)
     table.history(1)
     DeltaTable(uri).alter.set_table_properties({"delta.appendOnly": "true"})
@@ -179,7 +180,8 @@ def test_a_table_that_another_one_replaced_is_seen(uri: str, commits: int) -> No
     assert (table.history(5), table.detail()) == ([], None)
 
 
-def test_a_history_whose_beginning_is_gone_is_what_is_left(uri: str) -> None:
+def test_history_without_its_beginning(uri: str) -> None:
+    """A history whose first entries are gone has the entries that remain."""
     table = made(uri)
     for number in range(3):
         table.history(1)

@@ -42,7 +42,8 @@ def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
         yield Shop(tube, delta_spark, tmp_path)
 
 
-def test_manager_defines_streams_and_tables_go_on_without_it(shop: Shop) -> None:
+def test_manager_goes_away(shop: Shop) -> None:
+    """Without Manager, streams that have a table go on, and new ones are left behind."""
     shop.send("orders", "clicks", "views")
     with managing(streams(), OF_SHOP) as manager:
         address = manager.address
@@ -59,7 +60,8 @@ def test_manager_defines_streams_and_tables_go_on_without_it(shop: Shop) -> None
     assert len(DeltaTable(f"{shop.lake}/_rest").to_pyarrow_table()) == 10
 
 
-def test_in_a_catalog_a_stream_has_capitals_if_manager_defines_no_other_of_its_name(shop: Shop) -> None:
+def test_names_that_differ_by_case_in_a_catalog(shop: Shop) -> None:
+    """In a catalog, a stream with capitals has a table if Manager defines no other of its name."""
     known = {name: stream(name, ID, dataType="JSON") for name in ("Orders", "Views", "views")}
     shop.send("Orders", "orders", "Views", "views")
     shop.spark.sql("CREATE DATABASE of_managed")
@@ -72,7 +74,7 @@ def test_in_a_catalog_a_stream_has_capitals_if_manager_defines_no_other_of_its_n
         shop.spark.sql("DROP DATABASE of_managed CASCADE")
 
 
-def test_what_nobody_defines_is_neither_lost_nor_doubled_when_manager_is_away(shop: Shop) -> None:
+def test_undefined_streams_without_manager(shop: Shop) -> None:
     """A run dies before the counts table knows the rest's rows. The next one has no Manager."""
     shop.send("orders", "views")
 
@@ -97,7 +99,8 @@ def test_what_nobody_defines_is_neither_lost_nor_doubled_when_manager_is_away(sh
     assert (shop.ids("payments"), rest()) == ([*range(20)], 30)
 
 
-def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop: Shop) -> None:
+def test_changed_definitions(shop: Shop) -> None:
+    """A new field widens a stream's table if evolve is set; any other change stops the stream."""
     with managing(streams(), OF_SHOP) as manager:
         shop.send("orders", "clicks")
         shop.run(**of(manager.address))
@@ -116,7 +119,8 @@ def test_a_new_field_widens_the_table_and_any_other_change_stops_the_stream(shop
     assert (shop.ids("orders"), shop.ids("clicks")) == ([*range(30)], [*range(20)])
 
 
-def test_a_table_whose_definition_was_unset_keeps_the_next_one(shop: Shop) -> None:
+def test_unset_definition_property(shop: Shop) -> None:
+    """A table whose definition property the user unsets stores the next definition."""
     of_orders = f"{shop.lake}/orders"
 
     def run(names: str, record: bytes) -> str:
@@ -147,9 +151,8 @@ def test_a_table_whose_definition_was_unset_keeps_the_next_one(shop: Shop) -> No
         ({"inlong_group": "shop2"}, "Inlong group does not exist"),
     ],
 )
-def test_what_manager_refuses_is_told_before_anything_is_written(
-    shop: Shop, changes: dict[str, Any], error: str
-) -> None:
+def test_settings_that_manager_refuses(shop: Shop, changes: dict[str, Any], error: str) -> None:
+    """The job fails before it writes anything if Manager refuses its settings."""
     shop.tube.create_topic(TopicConfig("other", 1, 1))
     with managing(streams(), OF_SHOP) as manager, pytest.raises(TubeError, match=error):
         shop.run(**{**of(manager.address), **changes})

@@ -104,7 +104,8 @@ def killed_now_and_then(seed: int) -> Callable[[Any, SinkRecord | None, Callable
 @pytest.mark.merge("tasks")
 @pytest.mark.parametrize("form", get_args(Form))
 @pytest.mark.parametrize("writer", WRITERS)
-def test_each_change_is_in_its_table_once_whatever_is_killed(lake: Lake, form: Form, writer: str) -> None:
+def test_changes_over_killed_runs(lake: Lake, form: Form, writer: str) -> None:
+    """Each change is in its table once, wherever runs die."""
     database = Database(form, TABLES, 1)
     for seed in range(3):
         lake.tube.load("cdc", database.change(60))
@@ -171,7 +172,8 @@ def test_events_say_the_columns_and_tables_follow(lake: Lake, form: Form, how: s
 
 
 @pytest.mark.parametrize("key", [(), ("id",)])
-def test_a_column_gets_a_wider_type_where_the_table_may(lake: Lake, key: tuple[str, ...]) -> None:
+def test_wider_column_type(lake: Lake, key: tuple[str, ...]) -> None:
+    """A column gets the wider type that events have if the table allows type widening."""
     database = Database("canal-json", ["shop.orders"], 11, says_columns=True)
     given: dict[str, Any] = {"schema": None, "evolve": True, "key": key, "max_offsets_per_trigger": 20}
     given["table_properties"] = {"delta.enableTypeWidening": "true"}
@@ -214,7 +216,8 @@ def test_events_say_the_key_of_each_table(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize(("key", "expected"), [(["id", "name"], "the pkNames id, name"), ([], "no pkNames")])
-def test_a_table_whose_key_changes_or_goes_stays_behind(lake: Lake, key: list[str], expected: str) -> None:
+def test_changed_or_missing_key(lake: Lake, key: list[str], expected: str) -> None:
+    """A table stays behind unchanged if its key changes or goes, and other tables go on."""
     database = Database("canal-json", TABLES[:2], 10, says_columns=True, keys={one: ["id"] for one in TABLES})
     given: dict[str, Any] = {"schema": None, "key": ("pkNames",)}
     lake.tube.load("cdc", database.change(30))
@@ -231,7 +234,7 @@ def test_a_table_whose_key_changes_or_goes_stays_behind(lake: Lake, key: list[st
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_events_of_rows_that_are_in_the_rest_say_nothing_of_a_later_table(lake: Lake, writer: str) -> None:
+def test_rows_in_the_rest_define_no_later_table(lake: Lake, writer: str) -> None:
     """A table gets a primary key, while another one that stays behind has the older rows read again in each run."""
     database = Database("canal-json", TABLES[:2], 11, says_columns=True, keys={"shop.orders": ["id"]})
     given: dict[str, Any] = {"schema": None, "key": ("pkNames",)}
@@ -257,7 +260,7 @@ def test_events_of_rows_that_are_in_the_rest_say_nothing_of_a_later_table(lake: 
     assert len(lake.rows("_tubeclient._rest", ["value"])) == in_rest
 
 
-def test_what_the_error_of_a_changed_key_advises_keeps_all_rows(lake: Lake) -> None:
+def test_advice_for_a_changed_key(lake: Lake) -> None:
     """Also those before the change that are of its round."""
     table = "shop.orders"
     database = Database("canal-json", [table], 12, says_columns=True, keys={table: ["id"]})
@@ -274,7 +277,8 @@ def test_what_the_error_of_a_changed_key_advises_keeps_all_rows(lake: Lake) -> N
     assert {row["id"]: row for row in lake.rows(table, ["id", "name", "n"])} == before
 
 
-def test_a_table_that_gets_its_key_within_a_round_is_for_a_job_that_names_it(lake: Lake) -> None:
+def test_key_that_appears_within_a_round(lake: Lake) -> None:
+    """A table whose key appears within a round stays behind until a job names the key."""
     table = "shop.orders"
     database = Database("canal-json", TABLES[:2], 13, says_columns=True, keys={"crm.orders": ["id"]})
     given: dict[str, Any] = {"schema": None, "key": ("pkNames",)}
@@ -309,7 +313,8 @@ def test_without_evolve_a_table_keeps_its_columns(lake: Lake, caplog: pytest.Log
     assert len(lake.rows("shop.orders", ["id"])) == database.sent["shop.orders"]
 
 
-def test_events_that_say_no_columns_are_kept_in_the_rest_until_they_do(lake: Lake) -> None:
+def test_events_without_columns(lake: Lake) -> None:
+    """Events without columns go to the rest, and a table follows once events name columns."""
     silent = Database("canal-json", ["shop.orders"], 7)
     lake.tube.load("cdc", silent.change(10))
     lake.run(schema=None)
@@ -330,9 +335,7 @@ def test_events_that_say_no_columns_are_kept_in_the_rest_until_they_do(lake: Lak
 
 
 @pytest.mark.parametrize("tables", [TABLES[:1], TABLES[:2]])
-def test_a_table_with_rows_in_the_rest_that_somebody_removed_is_filled_with_its_own(
-    lake: Lake, tables: list[str]
-) -> None:
+def test_removed_table_with_rows_in_the_rest(lake: Lake, tables: list[str]) -> None:
     """Rows of before a table got its key say nothing of it, also while it waits for events, and another table's."""
     database = Database("canal-json", tables, 15, says_columns=True)
     given: dict[str, Any] = {"schema": None, "key": ("pkNames",)}
@@ -379,7 +382,8 @@ def test_a_removed_table_takes_no_rows_of_others(lake: Lake, refused: bool) -> N
     assert sorted(row["id"] for row in lake.rows("shop.own", ["id"])) == [*range(9), *range(10, 19)]
 
 
-def test_a_column_that_becomes_text_stays_behind_until_the_table_has_text(lake: Lake) -> None:
+def test_column_that_becomes_text(lake: Lake) -> None:
+    """A stream stays behind if a column becomes text, until the table's column is text too."""
     table = "shop.orders"
     database = Database("canal-json", [table], 16, says_columns=True)
     lake.tube.load("cdc", database.change(10))
@@ -419,7 +423,8 @@ def test_what_tells_tables_apart_stays(lake: Lake) -> None:
 
 
 @pytest.mark.merge
-def test_tables_that_are_chosen_by_pattern_and_later_all(lake: Lake) -> None:
+def test_tables_chosen_by_pattern(lake: Lake) -> None:
+    """A run writes only tables that its patterns choose, and a run of all catches up the others."""
     database = Database("canal-json", TABLES, 3)
     lake.tube.load("cdc", database.change(80))
     lake.run(streams=("*.orders", "!crm.*"))

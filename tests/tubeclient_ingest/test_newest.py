@@ -54,7 +54,8 @@ def folded(spark: SparkSession, *changes: tuple[Any, ...]) -> dict[int | None, A
 FULL: dict[str, Any] = {"a": "a", "b": "b", "m": "m"}
 
 
-def test_a_change_adds_to_what_earlier_ones_said_whichever_comes_first(delta_spark: SparkSession) -> None:
+def test_changes_add_up_in_any_order(delta_spark: SparkSession) -> None:
+    """A change adds to what earlier ones set, whichever comes first."""
     changes: list[tuple[Any, ...]] = []
     expected: dict[int | None, Any] = {None: ("ddl", "a", "b", "m", None, 8, 1)}
     for key, order in enumerate(itertools.permutations(range(3))):
@@ -139,7 +140,8 @@ def test_the_last_change_of_a_round(delta_spark: SparkSession) -> None:
     assert found == {key: wanted for key, (_, wanted) in enumerate(LAST)}
 
 
-def test_the_same_one_is_the_last_where_it_is_merged_on_top_of_the_other(delta_spark: SparkSession) -> None:
+def test_merge_picks_the_same_last_change(delta_spark: SparkSession) -> None:
+    """A merge into the table picks the same last change of two as a round does."""
     pairs = [(whens, wanted) for whens, wanted in LAST if len(whens) == 2]
     rows = [
         (key, *(change(number, when)[-1][-1] for number, when in enumerate(whens)))
@@ -154,7 +156,7 @@ def test_the_same_one_is_the_last_where_it_is_merged_on_top_of_the_other(delta_s
     }
 
 
-def test_few_rows_are_left_of_a_key_that_is_changed_often(delta_spark: SparkSession) -> None:
+def test_key_that_changes_often(delta_spark: SparkSession) -> None:
     """Also where each update lacks columns."""
     said: list[dict[str, Any]] = [{"a" if number % 2 else "b": str(number)} for number in range(5_000)]
     changes = [change(number, When(number, number), **values) for number, values in enumerate(said)]

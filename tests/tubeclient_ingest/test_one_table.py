@@ -27,7 +27,8 @@ def begun(bench: Bench, start: Offsets, *, is_accepted: bool = False) -> OneTabl
     return one
 
 
-def test_a_run_says_where_it_begins_unless_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_is_committed_unless_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run commits where it begins unless the table's last commit says the same and is recent."""
     bench = Bench()
 
     def said(start: Offsets, *, is_accepted: bool = False) -> tuple[int, Offsets]:
@@ -42,7 +43,8 @@ def test_a_run_says_where_it_begins_unless_the_table_says_so(monkeypatch: pytest
     assert said(Offsets({})) == (5, Offsets({KEY: 28, OTHER: 0}))
 
 
-def test_a_run_takes_the_number_that_a_table_put_back_jumps_to_before_its_first_round() -> None:
+def test_jumped_number_before_the_first_round() -> None:
+    """A run on a restored table takes the number it jumps to before its first round."""
     bench = Bench()
     begun(bench, at(28))
 
@@ -59,7 +61,8 @@ def test_a_run_takes_the_number_that_a_table_put_back_jumps_to_before_its_first_
 
 
 @pytest.mark.usefixtures("looks")
-def test_a_partition_that_left_the_cluster_leaves_the_offsets_and_what_is_not_read_stays() -> None:
+def test_partition_that_left_the_cluster() -> None:
+    """A round drops offsets of a partition that left the cluster, and keeps those it never reads."""
     bench = Bench()
     one = begun(bench, Offsets({KEY: 28, OTHER: 28, NOT_READ: 84}))
     assert one.write(None, Offsets({KEY: 28, OTHER: 28}), at(56)) == Written(2, None, 0, 0)

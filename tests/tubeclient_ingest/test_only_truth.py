@@ -45,7 +45,8 @@ def shop(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Shop]:
 
 
 @pytest.mark.merge
-def test_a_target_that_is_made_anew_gets_all_rows_whatever_the_offsets_table_says(bench: Bench) -> None:
+def test_recreated_target_gets_all_rows(bench: Bench) -> None:
+    """A recreated target gets all rows, whatever the offsets table says."""
     bench.send(60)
     key = GroupKey("clicks_etl", ["clicks"])
     run = OffsetsTable(str(bench.folder / "offsets")).open_run(key, 2)  # of a target that was removed
@@ -59,7 +60,8 @@ def test_a_target_that_is_made_anew_gets_all_rows_whatever_the_offsets_table_say
     assert bench.rows(starting_offsets="group") == 10  # as the user says
 
 
-def test_a_topic_is_begun_anew_where_the_offsets_table_was_moved_to(bench: Bench) -> None:
+def test_reset_to_the_offsets_table(bench: Bench) -> None:
+    """A reset to group continues a topic where the offsets table is, even if another job moved it."""
     bench.send(20)
     bench.run()
     bench.send(20)
@@ -71,7 +73,8 @@ def test_a_topic_is_begun_anew_where_the_offsets_table_was_moved_to(bench: Bench
 
 
 @pytest.mark.merge
-def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_over(bench: Bench) -> None:
+def test_restore_before_a_history_cut(bench: Bench) -> None:
+    """The job asks where to begin if a RESTORE took rows out and then the history was cut."""
     bench.send(20)
     bench.run(max_offsets_per_trigger=10)
     bench.restore(2)
@@ -85,7 +88,8 @@ def test_rows_that_restore_took_out_before_the_history_was_cut_are_not_passed_ov
     assert bench.repeated_or_missing() == {}
 
 
-def test_where_a_user_begins_holds_until_the_table_says_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_at_group_after_a_table_change(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start at group holds if the table changes before the run's first commit."""
     bench.send(20)
     bench.run()
     bench.send(20)
@@ -109,7 +113,8 @@ def forget(spark: SparkSession, target: Path) -> None:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(bench: Bench, writer: str) -> None:
+def test_table_that_forgot_a_groups_commits(bench: Bench, writer: str) -> None:
+    """A table that forgot a group's commits still says that it has the group's rows."""
     bench.settings = replace(bench.settings, offsets_table=None)
     bench.send(20)
     bench.run(consumer_group="first", starting_offsets="latest")
@@ -127,7 +132,8 @@ def test_a_table_that_forgot_a_groups_commits_still_says_that_it_has_its_rows(be
     assert bench.rows() == 4
 
 
-def test_a_streams_table_that_forgot_the_groups_commits_still_says_that_it_has_its_rows(shop: Shop) -> None:
+def test_streams_table_that_forgot_its_commits(shop: Shop) -> None:
+    """A stream stays behind if its table forgot the group's commits, until the user decides."""
     shop.send("orders", "views")
     shop.run(writer="spark")
     forget(shop.spark, shop.lake / "orders")
@@ -141,7 +147,8 @@ def test_a_streams_table_that_forgot_the_groups_commits_still_says_that_it_has_i
     assert shop.numbers("orders") == shop.numbers("views") == [*range(20)]
 
 
-def test_a_streams_equal_number_does_not_say_that_its_rows_are_there(shop: Shop) -> None:
+def test_equal_number_after_a_restore(shop: Shop) -> None:
+    """A stream stays behind if its cut table has the counts table's number but lacks rows."""
     shop.send("orders", "views")
     shop.run()
     shop.send("orders", "views")
@@ -189,7 +196,8 @@ def test_a_copy_by_create_table_like_and_insert_asks(bench: Bench, writer: str) 
     assert not bench.repeated_or_missing()
 
 
-def test_a_streams_table_without_a_history_that_has_more_than_the_counts_table_knows_is_not_taken(shop: Shop) -> None:
+def test_uncounted_table_without_a_history(shop: Shop) -> None:
+    """A stream stays behind if its table is ahead of the counts table and has no history."""
     shop.send("orders", "views")
     shop.run()
     shop.send("orders", "views")
@@ -215,9 +223,8 @@ def test_a_streams_table_without_a_history_that_has_more_than_the_counts_table_k
 
 
 @pytest.mark.parametrize("chosen", ["target", "group"])
-def test_tables_that_say_where_their_rows_end_are_believed_when_the_counts_table_does_not(
-    shop: Shop, chosen: str
-) -> None:
+def test_counts_table_that_forgot(shop: Shop, chosen: str) -> None:
+    """The job trusts tables that say where their rows end if the counts table lost its history."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     for _ in range(2):
         shop.send("orders")
@@ -232,7 +239,8 @@ def test_tables_that_say_where_their_rows_end_are_believed_when_the_counts_table
     assert DeltaTable(str(shop.lake / "_rest")).count() == 2
 
 
-def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_end(shop: Shop) -> None:
+def test_lake_without_any_history(shop: Shop) -> None:
+    """A lake without any history resumes where a reset to group says that all rows end."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     shop.send("orders", "views")
     shop.run()
@@ -254,9 +262,8 @@ def test_a_lake_without_any_history_goes_on_where_the_user_says_that_all_rows_en
 
 
 @pytest.mark.parametrize(("writer", "is_rewritten"), [("tasks", False), ("tasks", True), ("spark", True)])
-def test_a_clone_whose_history_no_longer_says_that_it_is_one_is_no_new_table(
-    bench: Bench, writer: str, is_rewritten: bool
-) -> None:
+def test_clone_with_a_cut_history(bench: Bench, writer: str, is_rewritten: bool) -> None:
+    """The job does not take a clone for a new table if its history no longer calls it a clone."""
     clone, own = bench.folder / "clone", {"offsets_table": None, "writer": writer}
     bench.send(10)
     bench.run(**own)
@@ -269,7 +276,8 @@ def test_a_clone_whose_history_no_longer_says_that_it_is_one_is_no_new_table(
         bench.run(**own, target=str(clone))
 
 
-def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None:
+def test_numbers_after_the_target_forgot(bench: Bench) -> None:
+    """Commit numbers go on, and late changes bring no row back, if the target forgot its numbers."""
     lake = Keyed(bench.spark, bench.folder, [
         Change(1, 5, 0), Change(2, 5, 0), Change(3, 5, 0, is_bad=True), Change(1, 7, 0, is_delete=True),
         Change(4, 5, 0, is_bad=True),
@@ -291,7 +299,8 @@ def test_numbers_go_on_where_the_target_has_forgotten_them(bench: Bench) -> None
     assert [one for one in lake.rows_of_bad() if one in before] == before
 
 
-def test_what_comes_after_the_target_forgot_its_numbers_is_newer_than_its_rows(bench: Bench) -> None:
+def test_arrival_order_after_the_target_forgot(bench: Bench) -> None:
+    """Records that arrive after the target forgot its numbers are newer than its rows."""
     keyed = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     for value in range(3):
         bench.tube.load("clicks", [NewMessage(0, f"1,{value}".encode())])
@@ -304,9 +313,8 @@ def test_what_comes_after_the_target_forgot_its_numbers_is_newer_than_its_rows(b
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-def test_a_table_that_rests_says_again_where_its_rows_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_old: bool
-) -> None:
+def test_idle_table_repeats_its_end(bench: Bench, monkeypatch: pytest.MonkeyPatch, is_old: bool) -> None:
+    """A run without new records commits again where rows end once the last commit is old."""
     bench.send(4)
     bench.run()
     before = DeltaTable(bench.settings.target).version()
@@ -337,7 +345,8 @@ def test_a_long_run_begins_anew_each_day(bench: Bench, monkeypatch: pytest.Monke
     assert bench.repeated_or_missing() == {}
 
 
-def test_streams_that_rest_say_again_where_their_rows_end(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_streams_repeat_their_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group without new records commits again where rows end once the last commits are old."""
     shop.send("orders", "views")
     shop.run()
     tables = [shop.lake / name for name in ("orders", "views", "_counts")]

@@ -31,7 +31,8 @@ def test_a_record_survives_the_commit() -> None:
     }
 
 
-def test_bad_records_a_retry_and_what_restore_undid_survive_the_commit() -> None:
+def test_retry_and_undone_numbers_survive() -> None:
+    """Bad records, a retry, and undone numbers come back if a commit's record is parsed."""
     full = replace(RECORD, bad=3, retry_of=2, undone=((2, 3), (7, 11)), known_from=2, table_id="id-1")
     assert SinkRecord.parse(full.to_json()) == full
 
@@ -65,7 +66,8 @@ def test_the_table_has_what_restore_did_not_undo() -> None:
     ("version", "message"),
     [(2, "commits to the target have version 2, written by a newer release"), (None, "have no version")],
 )
-def test_a_record_of_another_version_is_refused_by_name(version: int | None, message: str) -> None:
+def test_record_of_another_version(version: int | None, message: str) -> None:
+    """Parsing refuses a record of a newer version or of none, and says so."""
     document = json.loads(RECORD.to_json())
     document["tubeclient"]["version"] = version
     with pytest.raises(ConfigurationError, match=message):
@@ -99,7 +101,8 @@ def test_a_record_of_another_version_is_refused_by_name(version: int | None, mes
         ("tableId", 1),
     ],
 )
-def test_a_record_that_somebody_changed_is_refused_by_name(name: str, value: object) -> None:
+def test_tampered_record(name: str, value: object) -> None:
+    """Parsing refuses a record in which somebody changed or removed a field."""
     document = json.loads(RECORD.to_json())
     document["tubeclient"][name] = value
     with pytest.raises(ConfigurationError):

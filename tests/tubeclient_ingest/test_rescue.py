@@ -35,7 +35,7 @@ def rows(place: str | Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_what_the_schema_lacks_over_the_life_of_a_table(bench: Bench, writer: str) -> None:
+def test_life_of_a_table(bench: Bench, writer: str) -> None:
     """A retry moves what a rule of today takes. Once the schema names a field, it is in its column."""
     place, bad = bench.settings.target, str(bench.folder / "bad")
     own = {**JSON, "writer": writer, "bad_records": bad}
@@ -61,7 +61,8 @@ def test_what_the_schema_lacks_over_the_life_of_a_table(bench: Bench, writer: st
 
 
 @pytest.mark.merge
-def test_a_table_without_the_column_gets_it_if_the_user_lets_it(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_table_without_the_column(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """A table without the column _rescued gets it only if the user sets evolve."""
     send(bench, b'{"id":1,"x":1}')
     bench.run(**JSON | {"rescue": "none"})
     send(bench, LATE)
@@ -82,7 +83,8 @@ def test_a_table_without_the_column_gets_it_if_the_user_lets_it(bench: Bench, ca
     assert (3, None, None) in rows(bench.settings.target)
 
 
-def test_the_newest_of_a_key_has_what_the_newest_record_has(bench: Bench) -> None:
+def test_newest_row_of_a_key(bench: Bench) -> None:
+    """The newest row of a key has the rescued fields of its newest record, and no others."""
     own = {**JSON, "rescue": "values", "key": ("id",), "order_by": "n"}
     send(bench, b'{"id":1,"n":1,"x":1}', b'{"id":2,"n":1}', b'{"id":1,"n":2,"x":2}')
     bench.run(**own)
@@ -95,7 +97,7 @@ def test_the_newest_of_a_key_has_what_the_newest_record_has(bench: Bench) -> Non
     assert rows(bench.settings.target) == [(1, 3, None), (2, 3, None)]
 
 
-def test_what_orders_the_rows_of_a_key_is_never_rescued(bench: Bench) -> None:
+def test_order_column_is_never_rescued(bench: Bench) -> None:
     """As null it would be the oldest, and the row would be lost."""
     own = {**JSON, "rescue": "values", "key": ("id",), "order_by": "n", "bad_records": str(bench.folder / "bad")}
     send(bench, b'{"id":1,"n":5}', b'{"id":2,"n":"7x"}')

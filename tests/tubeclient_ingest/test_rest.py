@@ -53,7 +53,8 @@ def defined(folder: Path, *names: str, ddl: str = "id BIGINT") -> dict[str, Any]
     return {"format": "json", "schema": f"{folder}/{{stream}}.ddl"}
 
 
-def test_a_stream_of_the_rest_whose_first_definition_is_wrong_and_is_corrected(shop: Shop, tmp_path: Path) -> None:
+def test_wrong_first_definition(shop: Shop, tmp_path: Path) -> None:
+    """A stream has each record once if its first definition is wrong and the user corrects it."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
     shop.run(**typed)
@@ -67,7 +68,8 @@ def test_a_stream_of_the_rest_whose_first_definition_is_wrong_and_is_corrected(s
     assert everywhere(shop, "views") == [*range(30)]
 
 
-def test_a_stream_of_the_rest_that_is_defined_while_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
+def test_defined_while_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
+    """A stream has each record once if its definition comes as the counts table loses its history."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
     shop.run(**typed)
@@ -80,7 +82,7 @@ def test_a_stream_of_the_rest_that_is_defined_while_the_counts_table_forgets(sho
     assert everywhere(shop, "views") == shop.ids("orders") == [*range(20)]
 
 
-def test_a_stream_of_the_rest_that_was_defined_before_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
+def test_defined_before_the_counts_table_forgets(shop: Shop, tmp_path: Path) -> None:
     """Only the counts table and the one for the rest know since when it has a table."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
@@ -98,9 +100,7 @@ def test_a_stream_of_the_rest_that_was_defined_before_the_counts_table_forgets(s
 
 
 @pytest.mark.parametrize(("cut", "table"), [((), "views"), ((), "_rest"), (("_counts", "orders"), "views")])
-def test_a_table_is_put_back_after_a_reset_to_where_the_rows_end(
-    shop: Shop, tmp_path: Path, cut: tuple[str, ...], table: str
-) -> None:
+def test_restored_table_after_a_reset_to_group(shop: Shop, tmp_path: Path, cut: tuple[str, ...], table: str) -> None:
     """The reset skips no row, and the one table still has the first rows of views, the other those since."""
     typed = {**defined(tmp_path, "orders"), "offsets_table": f"{tmp_path}/offsets"}
     shop.send("orders", "views")
@@ -119,7 +119,8 @@ def test_a_table_is_put_back_after_a_reset_to_where_the_rows_end(
     assert shop.ids("views") == [*range(10, 30)]
 
 
-def test_rows_do_not_come_again_into_a_table_without_a_history(shop: Shop, tmp_path: Path) -> None:
+def test_tables_without_a_history(shop: Shop, tmp_path: Path) -> None:
+    """Rows do not come again into tables without a history after a reset to group."""
     typed = {**defined(tmp_path, "orders"), "offsets_table": f"{tmp_path}/offsets"}
     for _ in range(2):
         shop.send("orders", "views")
@@ -162,9 +163,7 @@ def dies_before_counts(run: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("by", ["a reset", "a loss"])
 @pytest.mark.parametrize("table_is", ["ahead", "behind", "behind at last"])
-def test_no_offsets_of_before_a_reset_are_taken_for_those_of_after_it(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, by: str, table_is: str
-) -> None:
+def test_offsets_from_before_a_reset(shop: Shop, monkeypatch: pytest.MonkeyPatch, by: str, table_is: str) -> None:
     """The topic is created again while orders is left out, and its table has more or fewer commits than the counts
     table knows."""
     shop.send("orders", "clicks")
@@ -204,9 +203,8 @@ def test_no_offsets_of_before_a_reset_are_taken_for_those_of_after_it(
     assert shop.numbers("orders") == [*range(10 if "behind" in table_is else 20), *range(20, 60)]
 
 
-def test_no_offsets_of_a_table_that_nobody_knew_are_taken_for_those_of_after_a_reset(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_uncounted_table_before_a_reset(shop: Shop, tmp_path: Path) -> None:
+    """Offsets of an uncounted table from before a reset never pass for offsets after it."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
     shop.run(**typed)
@@ -227,7 +225,7 @@ def test_no_offsets_of_a_table_that_nobody_knew_are_taken_for_those_of_after_a_r
 
 
 @pytest.mark.parametrize("left_out", [False, True])
-def test_what_a_reset_says_is_known_when_the_counts_table_forgets(shop: Shop, left_out: bool) -> None:
+def test_reset_survives_a_cut_counts_table(shop: Shop, left_out: bool) -> None:
     """orders has no rows since the reset; or does not take part in it."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     for _ in range(2):
@@ -250,7 +248,7 @@ def test_what_a_reset_says_is_known_when_the_counts_table_forgets(shop: Shop, le
     assert (shop.numbers("orders"), shop.numbers("clicks")) == ([*range(20)], [*range(30)])
 
 
-def test_a_reset_to_where_all_rows_end_is_for_a_table_too_that_a_died_run_wrote_to(shop: Shop) -> None:
+def test_reset_applies_to_a_dead_runs_table(shop: Shop) -> None:
     """And that did not take part in it. Nothing is asked: the reset says where all go on."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     shop.send("orders", "clicks")
@@ -266,7 +264,7 @@ def test_a_reset_to_where_all_rows_end_is_for_a_table_too_that_a_died_run_wrote_
 
 
 @pytest.mark.parametrize("orders_is", ["ahead of a loss", "put back over a reset", "without its rows"])
-def test_what_a_user_says_of_one_stream_is_not_said_of_another(shop: Shop, orders_is: str) -> None:
+def test_decision_applies_to_one_stream(shop: Shop, orders_is: str) -> None:
     """The history of clicks is cut, and its line asks for target."""
     accepts: dict[str, Any] = {"source_options": {**shop.settings.source_options, "failOnDataLoss": "false"}}
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
@@ -308,7 +306,7 @@ def test_what_a_user_says_of_one_stream_is_not_said_of_another(shop: Shop, order
 
 
 @pytest.mark.parametrize("died", ["orders ahead", "after RESTORE", ""])
-def test_a_table_that_is_put_back_to_what_the_counts_table_knows_asks_after_a_reset(shop: Shop, died: str) -> None:
+def test_restored_table_asks_after_a_reset(shop: Shop, died: str) -> None:
     """Its number is the one that the counts table has, and it lacks rows that the reset skipped."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     orders = f"delta.`{shop.lake}/orders`"
@@ -347,7 +345,8 @@ def dies_after_one_of(name: str) -> Callable[[Any, Any, Callable[[], None]], Non
     return dies
 
 
-def test_a_reset_that_died_in_a_new_table_is_none_of_a_later_one(shop: Shop) -> None:
+def test_reset_that_died_in_a_new_table(shop: Shop) -> None:
+    """A reset that dies in a new table has no effect on a later reset."""
     shop.settings = replace(shop.settings, offsets_table=str(shop.lake.parent / "offsets"))
     some = {"streams": ("!orders",)}
     shop.send("orders", "clicks", count=20)
@@ -361,7 +360,8 @@ def test_a_reset_that_died_in_a_new_table_is_none_of_a_later_one(shop: Shop) -> 
     assert shop.numbers("orders") == [*range(30)]
 
 
-def test_target_for_a_counts_table_that_forgot_is_not_said_of_tables_that_lost_rows(shop: Shop) -> None:
+def test_target_does_not_accept_lost_rows(shop: Shop) -> None:
+    """The choice of target for a cut counts table does not accept rows that other tables lost."""
     for _ in range(2):
         shop.send("orders", "clicks")
         shop.run()
@@ -402,7 +402,8 @@ def test_a_loss_is_accepted_once_also_without_a_round(shop: Shop) -> None:
     assert shop.numbers("orders") == shop.numbers("clicks") == [*range(29)]
 
 
-def test_a_run_that_accepts_a_loss_and_dies_has_said_so(shop: Shop) -> None:
+def test_accepted_loss_of_a_dead_run(shop: Shop) -> None:
+    """The next run goes on without asking if a run accepted a loss and died."""
     for _ in range(6):
         shop.send("orders", "clicks", count=2)
     shop.run()
@@ -436,7 +437,8 @@ def test_a_lost_tail_after_a_round_that_nobody_counted(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("rows_before", [0, 1, 4])
-def test_a_topic_that_was_created_again_when_the_counts_table_had_forgotten(shop: Shop, rows_before: int) -> None:
+def test_recreated_topic_and_a_cut_counts_table(shop: Shop, rows_before: int) -> None:
+    """A reset reads all of a recreated topic although the counts table lost its history."""
     for _ in range(2):
         shop.send("orders", "clicks")
         shop.run()
@@ -453,7 +455,7 @@ def test_a_topic_that_was_created_again_when_the_counts_table_had_forgotten(shop
     assert shop.numbers("orders") == shop.numbers("clicks") == [*range(60)]
 
 
-def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: Shop, tmp_path: Path) -> None:
+def test_rows_of_the_rest_moved_by_the_user(shop: Shop, tmp_path: Path) -> None:
     """As docs/inlong-groups.md has it."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
@@ -470,7 +472,8 @@ def test_rows_of_the_rest_are_moved_before_the_streams_own_table_has_any(shop: S
     assert everywhere(shop, "views") == shop.ids("views") == [*range(20)]
 
 
-def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp_path: Path) -> None:
+def test_bad_record_in_the_first_round(shop: Shop, tmp_path: Path) -> None:
+    """No record is lost if a bad record stops the first round of a stream's own table."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
     shop.run(**typed)
@@ -485,9 +488,8 @@ def test_a_stream_of_the_rest_whose_first_round_has_a_bad_record(shop: Shop, tmp
     assert (len(everywhere(shop, "views")), bad) == (19, 1)
 
 
-def test_a_stream_that_is_left_behind_before_its_first_round_and_then_undefined_stays_behind(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_left_behind_and_then_undefined(shop: Shop, tmp_path: Path) -> None:
+    """A stream left behind before its first round stays behind if it loses its definition."""
     typed = defined(tmp_path, "orders")
     defined(tmp_path, "views", ddl="id BIGNT")
     shop.send("orders", "views")
@@ -502,9 +504,8 @@ def test_a_stream_that_is_left_behind_before_its_first_round_and_then_undefined_
     assert everywhere(shop, "views") == [*range(20)]
 
 
-def test_a_stream_of_the_rest_that_manager_defines_while_the_job_runs(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_defined_by_manager_during_a_run(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of the rest has each record once if Manager defines it during a run."""
     monkeypatch.setattr(definitions, "_ASK_AGAIN_SECONDS", 0.0)
     known = {"orders": stream("orders", ID, dataType="JSON")}
     shop.send("orders", "views")
@@ -529,7 +530,8 @@ def test_a_stream_of_the_rest_that_manager_defines_while_the_job_runs(
     assert everywhere(shop, "views") == [*range(shop.sent["views"])]
 
 
-def test_streams_that_nobody_defines_while_others_are_chosen(shop: Shop, tmp_path: Path) -> None:
+def test_undefined_stream_while_others_run(shop: Shop, tmp_path: Path) -> None:
+    """An undefined stream has each record once if some runs choose only other streams."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views")
     shop.run(**typed)
@@ -552,7 +554,8 @@ def test_a_stream_that_begins_while_others_are_chosen(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("how", ["restore", "remove"])
-def test_the_rest_is_put_back_after_one_of_its_streams_was_defined(shop: Shop, tmp_path: Path, how: str) -> None:
+def test_rest_restored_after_a_definition(shop: Shop, tmp_path: Path, how: str) -> None:
+    """Each record is there once if the rest is restored or removed after a stream is defined."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", "views", "clicks")
     shop.run(**typed)
@@ -572,7 +575,8 @@ def test_the_rest_is_put_back_after_one_of_its_streams_was_defined(shop: Shop, t
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_table_is_removed_whose_stream_was_in_the_rest(shop: Shop, tmp_path: Path, goes_on: bool) -> None:
+def test_removed_table_of_a_former_rest_stream(shop: Shop, tmp_path: Path, goes_on: bool) -> None:
+    """Each record is there once if somebody removes the table of a stream that was in the rest."""
     typed = defined(tmp_path, "orders")
     others = ("orders", "views", *["clicks"] * goes_on)  # clicks goes on in the rest
     shop.send(*others)
@@ -586,7 +590,8 @@ def test_a_table_is_removed_whose_stream_was_in_the_rest(shop: Shop, tmp_path: P
     assert everywhere(shop, "views") == [*range(30)]
 
 
-def test_a_removed_table_of_one_round_whose_refill_is_killed(shop: Shop) -> None:
+def test_killed_refill_of_a_removed_table(shop: Shop) -> None:
+    """A removed table has each record once if the run that refills it dies."""
     shop.send("orders", "views")
     shop.send("orders", "views")
     shop.run()
@@ -608,7 +613,8 @@ def test_a_removed_table_of_one_round_whose_refill_is_killed(shop: Shop) -> None
     assert shop.numbers("views") == [*range(20)]
 
 
-def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
+def test_topic_left_out_for_a_run(shop: Shop) -> None:
+    """A stream has each record once if a run leaves out one of its topics."""
     shop.send("orders", "views")
     pack = encode_pack([RecordGroup({"groupId": "shop", "streamId": "orders", "dt": "0"}, [b'{"id": 100}'])], made_ms=0)
     shop.tube.load("more", [NewMessage(0, pack)])
@@ -622,9 +628,8 @@ def test_a_topic_is_left_out_for_a_start_and_comes_back(shop: Shop) -> None:
 
 @pytest.mark.merge("True]")
 @pytest.mark.parametrize("is_new", [False, True])
-def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_now(
-    shop: Shop, tmp_path: Path, is_new: bool
-) -> None:
+def test_paused_run_unaware_of_a_definition(shop: Shop, tmp_path: Path, is_new: bool) -> None:
+    """A paused run that does not know of a stream's new definition doubles no record."""
     typed = defined(tmp_path, "orders")
     shop.send("orders", *["views"] * (not is_new))
     shop.run(**typed)
@@ -647,7 +652,8 @@ def test_a_run_that_stood_still_and_does_not_know_that_a_stream_is_defined_by_no
     assert everywhere(shop, "views") == [*range(shop.sent["views"])]
 
 
-def test_what_expired_of_a_stream_that_stays_behind_stops_no_other(shop: Shop, tmp_path: Path) -> None:
+def test_expired_data_of_a_lagging_stream(shop: Shop, tmp_path: Path) -> None:
+    """Expired data of a stream that stays behind stops no other stream."""
     typed = {"format": "json", "schema": "id BIGINT"}
     shop.send("orders", "views")
     shop.run(**typed)
@@ -667,7 +673,8 @@ def test_what_expired_of_a_stream_that_stays_behind_stops_no_other(shop: Shop, t
     assert (shop.ids("orders"), shop.ids("views")) == ([*range(30)], [*range(10), *range(20, 30)])
 
 
-def test_messages_after_a_lost_tail_come_to_a_stream_that_was_left_out(shop: Shop) -> None:
+def test_left_out_stream_after_a_lost_tail(shop: Shop) -> None:
+    """A stream that runs left out gets all messages that follow a lost tail."""
     accepts = {"source_options": {**shop.settings.source_options, "failOnDataLoss": "false"}}
     for _ in range(10):
         shop.send("orders", "views", count=1)
@@ -684,7 +691,8 @@ def test_messages_after_a_lost_tail_come_to_a_stream_that_was_left_out(shop: Sho
     assert set(range(11, 31)) <= set(shop.numbers("views"))
 
 
-def test_one_of_two_topics_is_begun_anew_while_a_stream_is_behind_in_the_other(shop: Shop) -> None:
+def test_reset_topic_beside_a_lagging_stream(shop: Shop) -> None:
+    """A reset of one topic loses no record of a stream that lags in the other topic."""
     typed = {"format": "json", "schema": "id BIGINT", "topics": ("shop", "more")}
     shop.send("orders", "views")
     shop.run(**typed)

@@ -32,7 +32,8 @@ def lake(delta_spark: SparkSession, tmp_path: Path) -> Lake:
     return Lake(delta_spark, tmp_path)
 
 
-def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lake) -> None:
+def test_records_that_parse_now(lake: Lake) -> None:
+    """A retry moves the records that parse now and leaves the others bad."""
     lake.run(6, 6)
     lake.bad_by = (9,)
     assert retry(lake.start().writer, None, dry_run=True) == Retried(2, 2)
@@ -49,7 +50,8 @@ def test_what_can_be_parsed_by_now_is_in_the_target_and_the_rest_stays(lake: Lak
     assert lake.repeated_or_missing(18) == {}
 
 
-def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
+def test_columns_of_retried_rows(lake: Lake) -> None:
+    """Rows that a retry moves have the columns that the job gives its rows."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     schema = StructType([StructField("value", IntegerType())])
@@ -65,7 +67,8 @@ def test_typed_rows_have_the_columns_that_a_job_gives_them(lake: Lake) -> None:
     assert BAD_ID not in rows[0]
 
 
-def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path: Path) -> None:
+def test_limits_of_a_retry(lake: Lake, tmp_path: Path) -> None:
+    """A retry moves only its job's topics, and refuses other columns and a missing table."""
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     lake.run(6)
@@ -84,7 +87,8 @@ def test_a_retry_keeps_to_its_jobs_topics_columns_and_table(lake: Lake, tmp_path
     assert (lake.repeated_or_missing(6), lake.bad()) == ({}, [0, 3])
 
 
-def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake: Lake) -> None:
+def test_retry_after_a_restore(lake: Lake) -> None:
+    """After a RESTORE a retry moves nothing until the job writes a round."""
     lake.run(6, 6)
     lake.restore(1)
     lake.bad_by = ()
@@ -102,9 +106,7 @@ def test_after_a_restore_the_job_reads_again_before_a_retry_moves_anything(lake:
 @pytest.mark.parametrize(
     ("place", "method", "after"), [(BadRecords, "add_marks", True), (Sink, "append", True)], ids=["marks", "all"]
 )
-def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
-    lake: Lake, place: type, method: str, after: bool, goes_on: str
-) -> None:
+def test_killed_retry(lake: Lake, place: type, method: str, after: bool, goes_on: str) -> None:
     """Or all, if it had its commit."""
     lake.run(6)
     lake.bad_by = (2,)
@@ -121,7 +123,8 @@ def test_a_retry_that_is_killed_moves_nothing_and_can_be_done_again(
     assert states[RETRIED] == moved
 
 
-def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> None:
+def test_round_after_a_concurrent_retry(lake: Lake) -> None:
+    """A round commits on top of a retry that came first, and no record is lost."""
     lake.run(6)
     run = lake.start()
     add = BadRecords.add
@@ -139,9 +142,7 @@ def test_a_round_is_written_on_top_of_a_retry_that_came_first(lake: Lake) -> Non
 
 
 @pytest.mark.parametrize("when", ["count", "add_marks"])
-def test_records_stay_bad_if_rounds_overtake_a_retry_by_any_number(
-    lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounds_overtake_a_retry(lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older
     numbers again."""
     lake.run(6)

@@ -41,7 +41,7 @@ def rows(place: str | Path, *names: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_columns_are_computed_and_the_rest_is_not_written(bench: Bench, writer: str) -> None:
+def test_computed_columns(bench: Bench, writer: str) -> None:
     """A value that cannot be computed is a bad record. Another list lets a retry move it."""
     bad = str(bench.folder / "bad")
     own = {**JSON, "select": SELECT, "writer": writer, "bad_records": bad, "partition_by": ("day",)}
@@ -92,7 +92,7 @@ def test_the_newest_state_of_a_renamed_key(bench: Bench) -> None:
             bench.run(**own | {"key": (key,), "consumer_group": "others", "target": str(bench.folder / "others")})
 
 
-def test_changes_of_a_database_that_do_not_name_all_columns(bench: Bench) -> None:
+def test_changes_that_lack_columns(bench: Bench) -> None:
     """What is computed of columns that an update does not name stays as it is in the table."""
 
     def event(kind: str, at: int, *old: dict[str, Any], **row: str) -> dict[str, Any]:

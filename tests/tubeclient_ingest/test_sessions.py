@@ -30,7 +30,8 @@ def send(bench: Bench, kind: str, *ids: int, at: int) -> None:
 
 
 @pytest.mark.merge
-def test_a_transaction_of_the_session_is_none_of_the_jobs(bench: Bench) -> None:
+def test_transaction_options_of_the_session(bench: Bench) -> None:
+    """The job ignores the transaction and the metadata that the session sets for writes."""
     bad = str(bench.folder / "bad")
     of_session = {
         f"{DELTA}write.txnAppId": "mine",
@@ -52,7 +53,7 @@ def test_a_transaction_of_the_session_is_none_of_the_jobs(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["ignoreMissingFiles", "ignoreCorruptFiles"])
-def test_a_file_that_cannot_be_read_for_a_moment_is_not_passed_over(bench: Bench, name: str) -> None:
+def test_temporarily_missing_file(bench: Bench, name: str) -> None:
     """Whatever the session allows: what OPTIMIZE passes over would be gone, and what a MERGE does would be twice."""
     with session_confs(bench.spark, {f"spark.sql.files.{name}": "true"}):
         for number in range(2):
@@ -102,7 +103,8 @@ def test_texts_of_sql_have_no_variables_of_the_driver(bench: Bench) -> None:
     assert DeltaTable(bench.settings.target).metadata().configuration["mine"] == "${env:HOME} ${spark.app.name}"
 
 
-def test_what_spark_has_in_its_cache_is_not_what_the_tables_have(bench: Bench) -> None:
+def test_cached_table(bench: Bench) -> None:
+    """The job reads its tables anew although Spark has them in its cache."""
     bad = str(bench.folder / "bad")
     how: dict[str, Any] = {"format": "json", "schema": "id BIGINT NOT NULL", "bad_records": bad}
     send(bench, "INSERT", at=10)
@@ -115,7 +117,8 @@ def test_what_spark_has_in_its_cache_is_not_what_the_tables_have(bench: Bench) -
     cached.unpersist()
 
 
-def test_a_compaction_that_repeats_a_commits_text_is_no_commit_of_the_group(bench: Bench) -> None:
+def test_auto_compaction_by_the_session(bench: Bench) -> None:
+    """A compaction that repeats a commit's text does not count as a commit of the group."""
     compacts = {f"{DELTA}autoCompact.enabled": "true", f"{DELTA}autoCompact.minNumFiles": "2"}
     bad = str(bench.folder / "bad")
     with session_confs(bench.spark, compacts):

@@ -27,7 +27,8 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_the_example_file_holds_every_setting_and_is_valid() -> None:
+def test_example_file() -> None:
+    """The example file is valid, and the source gets the options that it sets."""
     settings = load_settings(ROOT / "conf" / "ingest.toml", {})
     assert settings.topics == ("clicks",)
     assert settings.interval_ms == 10_000
@@ -44,7 +45,8 @@ def test_the_example_file_holds_every_setting_and_is_valid() -> None:
     }
 
 
-def test_the_command_line_prevails_and_options_are_merged(tmp_path: Path) -> None:
+def test_command_line_overrides_the_file(tmp_path: Path) -> None:
+    """The command line overrides the file, and source options of both are merged."""
     path = write(tmp_path, '[ingest]\ntarget = "/file"\n[source]\nmasterWebPort = 1\nfailOnDataLoss = false\n')
     for name in ("masterWebPort", "masterwebport"):
         overrides = {**NEEDED, "target": None, "source_count": 3, "source_options": {name: "2"}}
@@ -53,9 +55,8 @@ def test_the_command_line_prevails_and_options_are_merged(tmp_path: Path) -> Non
         assert settings.source_options == {name: "2", "failOnDataLoss": "false"}
 
 
-def test_the_environment_names_the_masters_if_nothing_else_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_masters_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names the masters only if neither the file nor the command line does."""
     monkeypatch.setenv(MASTERS_VARIABLE, "10.9.9.9:8715")
     others = {name: value for name, value in NEEDED.items() if name != "master_servers"}
     assert load_settings(None, others, of_environment()).master_servers == "10.9.9.9:8715"
@@ -67,7 +68,8 @@ def test_the_environment_names_the_masters_if_nothing_else_does(
         load_settings(None, others)
 
 
-def test_secrets_come_from_the_environment_and_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets come from environment variables, and no text shows them."""
     monkeypatch.setenv("LAKE_KEY", "very-secret")
     text = """
         ingest.offsets-table = "/o"
@@ -155,7 +157,8 @@ def test_what_is_needed_and_not_given_is_listed() -> None:
         load_settings(None, {"master_servers": "m", "consumer_group": "g"})
 
 
-def test_a_password_in_a_place_is_refused_and_not_shown() -> None:
+def test_password_in_a_path() -> None:
+    """Settings refuse a path that contains a password, and the error does not show it."""
     secrets = ("s3a://key:very-secret@bucket/t", "s3a://key:80/very-secret@bucket/t", "wasbs://b@c/t?sig=very-secret")
     for name, place in product(("target", "bad_records", "offsets_table"), secrets):
         with pytest.raises(ConfigurationError, match="contains a password") as caught:
@@ -165,7 +168,8 @@ def test_a_password_in_a_place_is_refused_and_not_shown() -> None:
     assert load_settings(None, {**NEEDED, "target": kept}).target == kept
 
 
-def test_blanks_around_a_place_do_not_make_another_place() -> None:
+def test_blanks_around_a_path() -> None:
+    """Settings strip the blanks around a path or a table's name."""
     places = {"target": "lake.clicks", "offsets_table": "/o", "bad_records": "s3a://b/r"}
     settings = load_settings(None, {**NEEDED, **{name: f" {place}\n" for name, place in places.items()}})
     assert {name: getattr(settings, name) for name in places} == places
@@ -187,7 +191,8 @@ def test_former_masters_are_written_as_masters_are(tmp_path: Path) -> None:
         load_settings(None, {**NEEDED, "former_masters": "old:x"})
 
 
-def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> None:
+def test_bad_messages_option() -> None:
+    """The source passes on bad messages if bad-records is set, unless the user says otherwise."""
     for given, said in (({}, "keep"), ({"badmessages": "fail"}, "fail")):
         settings = load_settings(None, {**NEEDED, "bad_records": "/bad", "source_options": given})
         options = {name.lower(): value for name, value in settings.options("earliest").items()}
@@ -195,7 +200,8 @@ def test_bad_records_are_kept_by_the_source_unless_the_user_says_otherwise() -> 
     assert "badMessages" not in load_settings(None, NEEDED).options("earliest")
 
 
-def test_the_time_zone_is_that_of_messages_too_unless_the_source_has_its_own() -> None:
+def test_time_zone_of_messages() -> None:
+    """The time zone applies to the messages' times too, unless the source has its own."""
     given: tuple[tuple[dict[str, str], str], ...] = (({}, "Asia/Tokyo"), ({"messagetimezone": "UTC"}, "UTC"))
     for kind in ({}, {"format": "csv", "schema": "at TIMESTAMP"}):
         for own, zone in given:
@@ -248,12 +254,14 @@ def test_wrong_settings_of_bad_records_are_refused(given: dict[str, str], messag
         ({"table_format": "iceberg", "key": ("x",)}, "key is for table-format delta"),
     ],
 )
-def test_settings_that_do_not_fit_the_tables_format_are_refused(given: dict[str, Any], message: str) -> None:
+def test_settings_unfit_for_the_table_format(given: dict[str, Any], message: str) -> None:
+    """Loading refuses settings that do not fit the table format."""
     with pytest.raises(ConfigurationError, match=message):
         load_settings(None, {**NEEDED, "target": "lake.shop.orders", **given})
 
 
-def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
+def test_starting_time() -> None:
+    """A time in starting-offsets becomes the source's startingTimestamp."""
     for text in ("2026-11-21T10:31Z", "2026-11-21T10:31", "2026-11-21T11:31+01:00"):
         settings = load_settings(None, {**NEEDED, "starting_offsets": text})
         options = settings.options(settings.fallback)
@@ -269,7 +277,8 @@ def test_a_time_to_start_at_is_one_of_the_sources_options() -> None:
         assert settings.options(settings.fallback)["startingOffsets"] == begins
 
 
-def test_a_new_target_has_the_layout_and_the_properties_that_are_given(tmp_path: Path) -> None:
+def test_layout_and_table_properties(tmp_path: Path) -> None:
+    """A new target gets the layout and the properties of the file and the command line."""
     text = '[ingest]\npartition-by = ["topic", "day"]\n[table-properties]\n"delta.appendOnly" = true\nb = "2"\n'
     settings = load_settings(write(tmp_path, text), {**NEEDED, "table_properties": {"b": "3", "c": "4"}})
     assert (settings.partition_by, settings.cluster_by) == (("topic", "day"), ())

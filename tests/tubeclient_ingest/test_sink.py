@@ -108,7 +108,7 @@ def test_the_groups_numbers_go_on_over_runs(table: Table) -> None:
 
 
 @pytest.mark.merge
-def test_of_two_runs_that_looked_at_the_same_table_one_is_let_through(table: Table) -> None:
+def test_two_runs_on_the_same_version(table: Table) -> None:
     """Delta passes over the number that the other one has taken, and says nothing."""
     table.write(1, 0)
     late = table.sink()
@@ -119,7 +119,8 @@ def test_of_two_runs_that_looked_at_the_same_table_one_is_let_through(table: Tab
     assert table.values() == [1, 2]
 
 
-def test_a_write_that_another_runs_commit_overtakes_fails_and_says_so(table: Table, tmp_path: Path) -> None:
+def test_overtaken_during_a_write(table: Table, tmp_path: Path) -> None:
+    """A write fails and names the other run if that run commits during the write."""
     table.write(1, 0)
     late, gate = table.sink(), tmp_path / "gate"
     before = late.read_state()
@@ -142,9 +143,8 @@ def test_a_write_that_another_runs_commit_overtakes_fails_and_says_so(table: Tab
     assert table.values() == [1, 2]
 
 
-def test_a_write_that_others_change_of_the_tables_properties_comes_before_is_tried_again(
-    table: Table, tmp_path: Path
-) -> None:
+def test_property_change_during_a_write(table: Table, tmp_path: Path) -> None:
+    """The sink repeats a write if others change the table's properties during the write."""
     table.write(1, 0)
     sink, gate = table.sink(), tmp_path / "gate"
     before = sink.read_state()
@@ -159,7 +159,7 @@ def test_a_write_that_others_change_of_the_tables_properties_comes_before_is_tri
     assert table.values() == [1, 2]
 
 
-def test_two_runs_that_write_where_the_table_forgets_transactions_are_told(table: Table) -> None:
+def test_table_that_forgets_transactions(table: Table) -> None:
     """Delta lets the second one through. Whoever looks at the table then says so, the late run first."""
     table.write(1, 0)
     name = f"delta.`{table.path}`"
@@ -190,7 +190,8 @@ def restore(table: Table) -> None:
 
 
 @pytest.mark.parametrize("act", [restore, lambda table: DeltaTable(str(table.path)).restore(1)], ids=["spark", "rs"])
-def test_restore_is_heeded_and_its_numbers_are_not_given_again(table: Table, act: Callable[[Table], object]) -> None:
+def test_numbers_after_a_restore(table: Table, act: Callable[[Table], object]) -> None:
+    """After a RESTORE the rows end where that version says, and the sink reuses no number."""
     for number in range(3):
         table.write(number, number)
     act(table)

@@ -78,7 +78,8 @@ def read_state(table: Any) -> SinkState:
     return Sink(table, "g").read_state()
 
 
-def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
+def test_commit_between_two_reads() -> None:
+    """A commit between two reads of the table does not count as undone."""
     state = read_state(Cut(late=1))
     assert state.record is not None
     assert (state.record.run_id, state.sequence, state.version) == ("other", 8, 13)
@@ -87,9 +88,8 @@ def test_a_commit_between_two_looks_is_not_one_that_was_undone() -> None:
 
 
 @pytest.mark.parametrize(("groups", "is_named"), [("", False), (("h", "gg"), False), ("hg", True), ("g", True)])
-def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_wrote(
-    groups: Sequence[str], is_named: bool
-) -> None:
+def test_group_named_in_a_cut_table(groups: Sequence[str], is_named: bool) -> None:
+    """A table with a cut history says in a property whether the group ever wrote to it."""
     state = read_state(Cut(sequence=0, groups=groups))
     assert (state.record, state.sequence, state.is_whole) == (None, int(is_named), not is_named)
     # Then its next commit does not say that all topics are known from there on.
@@ -112,7 +112,7 @@ def test_where_the_history_is_cut_the_table_itself_says_whether_the_group_ever_w
     ],
     ids=["replaced", "nothing", "own", "clone"],
 )
-def test_where_the_history_is_cut_the_table_itself_says_what_was_undone_and_which_ids_it_had(
+def test_undone_and_former_ids_in_a_cut_table(
     said: GroupProperty | None, sequence: int, former: tuple[str, ...], undone: tuple[tuple[int, int], ...]
 ) -> None:
     """After CREATE OR REPLACE it says nothing, and the table of bad records does."""
@@ -125,7 +125,8 @@ def test_where_the_history_is_cut_the_table_itself_says_what_was_undone_and_whic
     assert (state.sequence, following.former_ids, following.undone) == (sequence, former, undone)
 
 
-def test_what_a_commit_says_is_not_asked_elsewhere_though_the_history_before_it_is_cut() -> None:
+def test_commits_own_record_in_a_cut_history() -> None:
+    """The sink trusts a commit's own record and asks nowhere else, though the history is cut."""
     table = Cut()
     table._commits = [Commit(10, "WRITE", {"mode": "Append"}, {}, replace(record(28), sequence=7, based_on=5))]
     state = Sink(table, "g", former_elsewhere=lambda _: {"elsewhere": 11}).read_state()  # type: ignore[arg-type]
@@ -133,7 +134,8 @@ def test_what_a_commit_says_is_not_asked_elsewhere_though_the_history_before_it_
 
 
 @pytest.mark.parametrize("text", ["true", "{}", '{"undone": [[1]], "tableIds": []}', "x"])
-def test_what_somebody_changed_there_is_one_clear_error(text: str) -> None:
+def test_tampered_group_property(text: str) -> None:
+    """The sink raises one clear error if somebody changed the table's property of the group."""
     [name] = GroupProperty().properties("g")
     table = Cut()
     table.properties = {name: text}
@@ -173,9 +175,10 @@ class Restless(Table):
 
 
 @pytest.mark.parametrize(("quiet", "emptied", "tries"), [(0, 99, 1), (3, 99, 4), (9, 99, 10), (99, 99, 10), (99, 1, 1)])
-def test_a_commit_is_tried_again_as_long_as_others_change_the_table_alone(
+def test_tries_while_others_change_the_table(
     quiet: int, emptied: int, tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The sink tries a commit up to ten times while others change only the table's columns."""
     pauses: list[float] = []
     monkeypatch.setattr("tubeclient_ingest.rounds.sink.time.sleep", pauses.append)
     table: Any = Restless(quiet, emptied)
@@ -205,7 +208,8 @@ class Anew(Table):
         return [Commit(0, "WRITE", {"mode": "Append"}, {}, first, removes=False, written=at)]
 
 
-def test_a_table_that_is_made_anew_between_two_looks_is_another_one() -> None:
+def test_table_recreated_between_reads() -> None:
+    """A table that somebody recreates between two reads counts as another one."""
     table: Any = Anew()
     sink = Sink(table, "g")
     assert sink.read_state().taken_out is None
@@ -254,9 +258,7 @@ class Bench:
 
 @pytest.mark.parametrize("point", ["look", "write", "commit"])
 @pytest.mark.parametrize(("act", "other"), [(Bench.by_another_run, "2 of run r2"), (Bench.twice, "3 of run r3")])
-def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
-    point: str, act: Callable[[Bench], None], other: str
-) -> None:
+def test_overtaken_before_the_commit(point: str, act: Callable[[Bench], None], other: str) -> None:
     """Delta passes over a number that is taken when the write begins, and says nothing."""
     bench = Bench()
     late = bench.sink()
@@ -279,9 +281,8 @@ def test_a_run_that_another_one_overtakes_says_so_and_writes_nothing(
         (lambda bench: bench.log.versions.clear(), UnknownRows, "was restored or recreated"),
     ],
 )
-def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
-    act: Callable[[Bench], None], error: type[Exception], text: str
-) -> None:
+def test_acts_between_commit_and_check(act: Callable[[Bench], None], error: type[Exception], text: str) -> None:
+    """The sink reports a run or a RESTORE that comes between its commit and the check of it."""
     bench = Bench()
     sink = bench.sink()
     state = sink.read_state()
@@ -290,7 +291,8 @@ def test_what_comes_between_a_commit_and_the_look_at_it_is_told(
         sink.append(None, record(56), state)
 
 
-def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> None:
+def test_retry_and_round_after_a_commit() -> None:
+    """A retry just after a round, or a round just after a retry, leaves the first in the table."""
     bench = Bench()
     sink = bench.sink()
     state = sink.read_state()
@@ -302,7 +304,7 @@ def test_a_retry_leaves_a_round_in_the_table_and_a_round_leaves_a_retry() -> Non
     assert sink.append(None, replace(after.record, run_id="r", retry_of=2), after).sequence == 5
 
 
-def test_what_others_did_between_a_look_and_a_commit_is_in_the_state_after_it() -> None:
+def test_acts_between_read_and_commit() -> None:
     """A commit that the table's transactions let through beside another one of the group is an error at once."""
     bench = Bench()
     sink = bench.sink()
@@ -316,7 +318,7 @@ def test_what_others_did_between_a_look_and_a_commit_is_in_the_state_after_it() 
         late.append(None, record(84), after)
 
 
-def test_a_commit_is_known_by_its_record_though_its_answer_is_lost() -> None:
+def test_lost_answer_of_a_commit() -> None:
     """The write fails, and yet the table has it: whoever asks the table need not write again."""
     bench = Bench()
     sink = bench.sink()

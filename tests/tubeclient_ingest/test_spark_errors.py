@@ -63,7 +63,8 @@ def test_no_value_of_a_row_is_told(error: str) -> None:
     assert "geheim" not in error_text(found)
 
 
-def test_who_may_not_make_a_table_is_told_where_to_look() -> None:
+def test_table_that_cannot_be_made() -> None:
+    """The error points to the folder above if Spark cannot make a table."""
     java = (
         "org.apache.spark.sql.delta.DeltaIOException: [DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t\n\tat a"
     )
@@ -71,7 +72,7 @@ def test_who_may_not_make_a_table_is_told_where_to_look() -> None:
     assert found.startswith("[DELTA_CANNOT_CREATE_LOG_PATH] Cannot create file:/lake/t. Check that its parent folder")
 
 
-def test_of_a_bad_record_its_place_and_the_ways_out_are_told() -> None:
+def test_place_of_a_bad_record() -> None:
     """Spark's text has it among Java's traces and Python's."""
     java = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {BAD} SQLSTATE: P0001\n\tat org.X\n"
     found = failure(f"An error occurred while calling o1.append.\n: Job aborted: {java}RuntimeError: later\n")
@@ -97,12 +98,14 @@ def test_of_a_loss_this_jobs_way_out_is_told() -> None:
         "'pyspark.daemon' (ModuleNotFoundError: No module named 'pyspark')\nPYTHONPATH was:\n  /x.zip\n",
     ],
 )
-def test_an_executor_without_a_package_is_told_with_what_to_do(text: str) -> None:
+def test_executor_without_a_package(text: str) -> None:
+    """The error names the package and PYSPARK_PYTHON if an executor lacks a package."""
     cause = "[PACKAGE_MISSING] the Python of an executor lacks the package pyspark. Set PYSPARK_PYTHON"
     assert error_text(failure(text)).startswith(cause)
 
 
-def test_each_option_that_a_text_names_is_one_of_the_command() -> None:
+def test_options_in_texts_exist() -> None:
+    """Each option that a text of the job names is an option of the command."""
     command: Any = typer.main.get_command(app)
     known = {option for parameter in command.commands["ingest"].params for option in parameter.opts}
     for module in [*(ROOT / "tubeclient_ingest").rglob("*.py"), *(ROOT / "tubeclient_cli" / "ingest").glob("*.py")]:

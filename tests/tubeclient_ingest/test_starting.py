@@ -65,7 +65,7 @@ def run(
 
 
 @pytest.mark.parametrize("start", [interrupted, java_ended_too])
-def test_a_signal_that_ends_spark_before_it_is_up_is_a_clean_end(
+def test_signal_before_spark_is_up(
     tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Callable[[], NoReturn]
 ) -> None:
     """The session's own handler of SIGINT interrupts, from when it is made until the command has put its own back."""
@@ -99,7 +99,7 @@ def test_events_for_programs_are_json_to_the_end(
     assert (wrong.exit_code, only["event"], only["condition"]) == (2, "error", "INVALID_SETTING")
 
 
-def test_a_spark_that_does_not_start_writes_to_the_file_alone(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_spark_that_fails_to_start(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
     """The command as a process, with a Spark that fails as without Java."""
     script = tmp_path / "bin" / "spark-submit"
     script.parent.mkdir()

@@ -211,7 +211,8 @@ steps = st.lists(
 
 @given(steps)
 @example([("commit", 0), ("restore", 0), ("cut", 5), ("restore", 0)])
-def test_a_bad_record_counts_if_the_target_has_its_commit(steps: list[tuple[str, int]]) -> None:
+def test_bad_records_count_with_their_commit(steps: list[tuple[str, int]]) -> None:
+    """A bad record counts if the target has its commit, and only then."""
     with patch("tubeclient_ingest.rounds.sink._HISTORY_STEPS", STEPS):
         world = World()
         for step, chosen in steps:

@@ -48,13 +48,15 @@ def test_an_id_is_one_folder_that_spark_sees(text: str) -> None:
 
 
 @pytest.mark.parametrize("own", [COUNTS, REST])
-def test_the_jobs_own_tables_are_in_the_place_of_a_stream_that_nobody_can_send(own: StreamId) -> None:
+def test_ids_of_the_jobs_own_tables(own: StreamId) -> None:
+    """The job's own tables have ids that no stream can have."""
     assert target_of(group(), own) == f"/lake/{own}"
     with pytest.raises(ConfigurationError, match=r"streams names _.*, which is not a stream"):
         group(streams=(own,))
 
 
-def test_what_is_no_plain_identifier_is_quoted_with_what_is_around_it() -> None:
+def test_quotes_around_odd_identifiers() -> None:
+    """Backticks enclose a stream's id and the text around it if it is no plain identifier."""
     for target in ("cat.db.s_{stream}_t", "cat.db.`s_{stream}_t`", "`cat`.`db`.`s_{stream}_t`"):
         assert target_of(group(target=target), StreamId("order-1")).endswith(".`s_order-1_t`")
     assert target_of(group(target="cat.db.s_{stream}"), StreamId("orders")) == "cat.db.s_orders"
@@ -64,7 +66,8 @@ def is_defined(name: str, **settings: Any) -> bool:
     return Definitions(group(**settings)).defines(StreamId(name))
 
 
-def test_a_stream_whose_place_is_another_tables_has_none() -> None:
+def test_id_whose_place_is_taken() -> None:
+    """A stream has no definition if its place belongs to another table of the job."""
     keyed = {"format": "csv", "schema": "id INT, at INT", "key": ("id",), "order_by": "at"}
     assert is_defined("orders_deletes")
     assert is_defined("orders", **keyed)

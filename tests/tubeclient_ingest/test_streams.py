@@ -128,7 +128,8 @@ def test_each_stream_has_its_table_and_its_counts(shop: Shop) -> None:
 @pytest.mark.merge("3-False]")
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("number", [2, 3, 4])
-def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Shop, number: int, after: bool) -> None:
+def test_death_between_two_tables(shop: Shop, number: int, after: bool) -> None:
+    """The next run writes the missing tables of a round that died between two of them."""
     streams = ("orders", "clicks")
     shop.send(*streams)
     shop.run()
@@ -155,7 +156,8 @@ def test_a_round_that_died_between_two_tables_is_written_for_the_others(shop: Sh
 
 
 @pytest.mark.merge
-def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) -> None:
+def test_refused_stream_stays_behind(shop: Shop) -> None:
+    """A stream whose table refuses a record stays behind, and the others go on."""
     typed = {"format": "json", "schema": "id BIGINT"}
     streams = ("orders", "clicks")
     shop.send(*streams)
@@ -175,7 +177,8 @@ def test_a_stream_that_is_refused_stays_behind_and_the_others_go_on(shop: Shop) 
     assert shop.counts() == dict.fromkeys(streams, (30, 30, 0))
 
 
-def test_bad_records_of_all_streams_are_in_one_table_and_come_back(shop: Shop) -> None:
+def test_bad_records_of_all_streams(shop: Shop) -> None:
+    """Bad records of all streams are in one table, from which a retry reads them."""
     typed = {"format": "json", "schema": "id BIGINT", "bad_records": f"{shop.lake}/_bad"}
     shop.send(*STREAMS, bad=2)
     done = shop.run(**typed)
@@ -199,7 +202,8 @@ def test_bad_records_of_all_streams_are_in_one_table_and_come_back(shop: Shop) -
     assert shop.ids("orders") == [*range(2, 20)]
 
 
-def test_what_nobody_defines_is_in_a_table_for_the_rest(shop: Shop, tmp_path: Path) -> None:
+def test_undefined_streams_go_to_the_rest(shop: Shop, tmp_path: Path) -> None:
+    """Records that no definition covers are in the table for the rest."""
     for stream in ("orders", "clicks"):
         (tmp_path / f"{stream}.ddl").write_text("id BIGINT")
     typed = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl"}
@@ -223,7 +227,8 @@ def test_what_nobody_defines_is_in_a_table_for_the_rest(shop: Shop, tmp_path: Pa
     }
 
 
-def test_bad_records_are_tried_again_beside_streams_that_nobody_defines(shop: Shop, tmp_path: Path) -> None:
+def test_retry_beside_undefined_streams(shop: Shop, tmp_path: Path) -> None:
+    """A retry works although some of the group's streams have no definition."""
     (tmp_path / "orders.ddl").write_text("id BIGINT")
     typed = {"format": "json", "schema": f"{tmp_path}/{{stream}}.ddl", "bad_records": f"{shop.lake}/_bad"}
     shop.send("orders", "views", bad=1)
@@ -231,7 +236,8 @@ def test_bad_records_are_tried_again_beside_streams_that_nobody_defines(shop: Sh
     assert shop.job(**typed).retry(dry_run=True) == Retried(0, 1)
 
 
-def test_streams_may_be_chosen_and_go_on_where_their_rows_end(shop: Shop) -> None:
+def test_chosen_streams(shop: Shop) -> None:
+    """A run writes only the streams it chooses, and the others resume where their rows end."""
     shop.send(*STREAMS)
     shop.run()
     shop.send(*STREAMS)
@@ -241,7 +247,7 @@ def test_streams_may_be_chosen_and_go_on_where_their_rows_end(shop: Shop) -> Non
 
 
 @pytest.mark.parametrize("chosen", [None, "latest", '{"default": "earliest"}'])
-def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop, chosen: str | None) -> None:
+def test_restored_or_removed_table(shop: Shop, chosen: str | None) -> None:
     """Whatever the settings say of a first run."""
     for _ in range(2):
         shop.send(*STREAMS)
@@ -257,7 +263,8 @@ def test_a_table_that_was_put_back_or_removed_gets_what_it_lost(shop: Shop, chos
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_table_that_is_put_back_gets_what_went_to_the_one_in_its_place(shop: Shop, is_killed: bool) -> None:
+def test_original_table_moved_back(shop: Shop, is_killed: bool) -> None:
+    """A table that is moved back gets the rows that went to the table in its place."""
     orders, aside = shop.lake / "orders", shop.lake.parent / "orders"
     for _ in range(2):
         shop.send("orders", "clicks")
@@ -281,7 +288,8 @@ def test_a_table_that_is_put_back_gets_what_went_to_the_one_in_its_place(shop: S
     assert [len(shop.numbers(one)) for one in ("orders", "clicks")] == [40, 30]
 
 
-def test_a_stream_that_would_be_another_ones_table_in_a_catalog_goes_to_the_rest(shop: Shop) -> None:
+def test_streams_that_share_a_catalog_name(shop: Shop) -> None:
+    """In a catalog, a stream goes to the rest if another one has its table's name."""
     shop.send("Orders", "_COUNTS")
     shop.spark.sql("CREATE DATABASE one_table")
     try:
@@ -298,7 +306,7 @@ def test_a_stream_that_would_be_another_ones_table_in_a_catalog_goes_to_the_rest
         shop.spark.sql("DROP DATABASE one_table CASCADE")
 
 
-def test_what_is_no_part_of_a_path_is_in_the_table_for_the_rest(shop: Shop) -> None:
+def test_ids_that_cannot_be_in_a_path(shop: Shop) -> None:
     """Java's and Python's `$` match before a line end too."""
     ends = [f"orders{end}" for end in ("\n", "\r", "\r\n", "\u0085", "\u2028")]
     others = [*ends, "_delta_log", "_rest", ".orders", "a/../orders", "b" * 201]
@@ -314,7 +322,8 @@ def test_what_is_no_part_of_a_path_is_in_the_table_for_the_rest(shop: Shop) -> N
     assert (set(shop.to_rest), shop.left) == ({ToRest(None)}, [])
 
 
-def test_a_stream_beside_a_keyed_one_is_not_its_table_of_deletes(shop: Shop) -> None:
+def test_stream_named_as_a_table_of_deletes(shop: Shop) -> None:
+    """A stream with the name of a keyed stream's table of deletes goes to the rest."""
     keyed = {"format": "json", "schema": "id BIGINT, at BIGINT", "key": ("id",), "order_by": "at"}
     shop.send("orders", "orders_deletes")
     shop.run(**keyed)
@@ -324,9 +333,7 @@ def test_a_stream_beside_a_keyed_one_is_not_its_table_of_deletes(shop: Shop) -> 
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_bad_records_of_a_stream_that_is_written_at_the_second_try_are_there_once(
-    shop: Shop, writer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_records_after_a_second_try(shop: Shop, writer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within the same run, which took the stream's number at both."""
     how = {"format": "json", "schema": "id BIGINT", "bad_records": str(shop.lake.parent / "bad"), "writer": writer}
     shop.send("orders", "views")
@@ -395,13 +402,14 @@ def test_a_stream_to_write_must_be_defined(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_told_before_anything_is_written(changes: dict[str, Any], message: str) -> None:
+def test_settings_that_contradict(changes: dict[str, Any], message: str) -> None:
+    """Loading refuses settings that contradict each other."""
     given = {"master_servers": "m:1", "consumer_group": "g", "inlong_group": "shop", "target": "/lake/{stream}"}
     with pytest.raises(ConfigurationError, match=message):
         load_settings(None, {**given, **changes})
 
 
-def test_a_retry_beside_the_part_of_a_round_that_a_stream_takes(shop: Shop) -> None:
+def test_retry_beside_part_of_a_round(shop: Shop) -> None:
     """It takes the number that the files were written for. They are written anew, and of the same partitions."""
 
     def put(store: int, number: int) -> None:

@@ -117,7 +117,9 @@ def debezium(op: str = "c", **source: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("is_beside_schema", [False, True])
-def test_debeziums_events_name_their_database_schema_and_table(is_beside_schema: bool) -> None:
+def test_debezium_events(is_beside_schema: bool) -> None:
+    """Debezium's events name their database, schema, and table, and others name no table."""
+
     def event(**source: Any) -> Any:
         plain = debezium(**source)
         return {"schema": {"type": "struct", "name": "x"}, "payload": plain} if is_beside_schema else plain
@@ -132,7 +134,8 @@ def test_debeziums_events_name_their_database_schema_and_table(is_beside_schema:
     assert names("schema.table", postgres, **how) == ["public.orders"]
 
 
-def test_what_events_say_of_columns_is_of_their_stream_whichever_tables_get_them() -> None:
+def test_columns_in_events_by_stream() -> None:
+    """Columns in events apply to their own stream, whichever tables get the rows."""
     found = TableBy.of(job("database.table", format="canal-json", schema=None))
     assert found is not None
     events = [
@@ -178,7 +181,7 @@ def test_what_events_say_of_keys() -> None:
         TableBy.of(job("database.table", format="debezium-json", **keyed))
 
 
-def test_an_event_whose_row_has_a_field_payload_is_no_envelope() -> None:
+def test_row_with_a_payload_field() -> None:
     """As the decoder has it: what has `op` is the event."""
     inner = debezium(db="other", table="other")
     assert names("database.table", {**debezium(db="shop", table="t"), "payload": inner}, format="debezium-json") == [
@@ -190,7 +193,8 @@ part = st.text(st.sampled_from("ab._-/`\n \0é"), max_size=4)
 
 
 @given(first=st.tuples(part, part), second=st.tuples(part, part))
-def test_two_tables_of_a_database_never_have_one_target(first: tuple[str, str], second: tuple[str, str]) -> None:
+def test_no_two_tables_share_a_target(first: tuple[str, str], second: tuple[str, str]) -> None:
+    """Two tables of a database never share a target, nor does one with the job's own tables."""
     found = names("database.table", canal(*first), canal(*second), format="canal-json")
     if None in found or first == second:
         return
@@ -219,7 +223,8 @@ def test_what_the_targets_are_called() -> None:
     assert of_stream(job("attribute.k"), REST).source_options == {"columns": "*,attributes"}
 
 
-def test_each_table_may_have_a_file_of_its_own_that_defines_it(tmp_path: Any) -> None:
+def test_file_of_each_table(tmp_path: Any) -> None:
+    """Each table takes the schema file of its own name, and one without a file is undefined."""
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "orders.ddl").write_text("id INT")
     files = f"{tmp_path}/{{database}}/{{table}}.ddl"

@@ -50,9 +50,10 @@ def of(ddl: str) -> StructType:
         ("TBLPROPERTIES ('delta.constraints.c' = 'id > 0')", "spark"),
     ],
 )
-def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
+def test_log_and_spark_agree(
     delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, rule: str | None
 ) -> None:
+    """The log gives the same detail of a table as Spark, or leaves the table to Spark."""
     place = tmp_path / "a table \u00fc"
     delta_spark.sql(f"CREATE TABLE delta.`{place}` ({COLUMNS}) USING delta {more}")
     for text in (str(place), f"file:{place}", f"{place}/"):
@@ -75,9 +76,10 @@ def test_the_log_says_what_spark_says_or_leaves_it_to_spark(
         ("id BIGINT", (), {"my.own": "yes", "tubeclient.consumerGroup.g": '{"undone": [], "tableIds": []}'}),
     ],
 )
-def test_a_table_that_is_made_without_spark_is_that_of_spark(
+def test_table_made_without_spark(
     delta_spark: SparkSession, tmp_path: Path, columns: str, partition_by: tuple[str, ...], properties: dict[str, str]
 ) -> None:
+    """A table that the job makes without Spark equals the one that Spark makes."""
     inner = StructType([StructField("w", ArrayType(IntegerType(), False), False)])
     schema = of(columns).add("within", inner)
     place, other = tmp_path / "a table \u00fc" / "within", tmp_path / "of spark"
@@ -138,7 +140,8 @@ def test_what_the_session_gives_to_new_tables_they_get(delta_spark: SparkSession
     assert detail.properties == {"delta.appendOnly": "true"}
 
 
-def test_without_a_table_in_the_folder_spark_says_what_there_is(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_folder_without_a_table(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """The log and Spark give no detail of a folder without a table."""
     assert SparkTable(delta_spark, str(tmp_path / "none")).detail() is None
     assert detail_in_log(DeltaLog(str(tmp_path), "")) is None
 
@@ -157,9 +160,10 @@ def test_a_path_with_odd_characters_is_no_other_table(delta_spark: SparkSession,
     ]
 
 
-def test_a_path_that_may_mean_another_folder_to_spark_is_left_to_it(
+def test_ambiguous_paths_are_left_to_spark(
     delta_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The job reads no log at a path that may mean another folder to Spark."""
     delta_spark.range(1).write.format("delta").save(str(tmp_path / "a"))
     asked: list[str] = []
     monkeypatch.setattr("tubeclient_ingest.tables.spark_table.detail_in_log", lambda log: asked.append(log.uri))
@@ -172,7 +176,8 @@ def test_a_path_that_may_mean_another_folder_to_spark_is_left_to_it(
     assert asked == [f"{tmp_path}/a"]
 
 
-def test_a_path_with_wildcards_has_its_own_transactions(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_path_with_wildcards(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """Tables whose paths differ by characters of a wildcard have their own transactions."""
     numbers = {"b{1}": 5, "b1": 7}
     for name, number in numbers.items():
         writer = delta_spark.range(1).write.format("delta").option("txnAppId", "a").option("txnVersion", number)
@@ -184,7 +189,8 @@ def test_a_path_with_wildcards_has_its_own_transactions(delta_spark: SparkSessio
 
 
 @pytest.mark.parametrize("kind", ["raw", "json", "csv", "kv", "canal-json", "debezium-json"])
-def test_the_columns_of_a_target_are_those_of_sparks_rows(delta_spark: SparkSession, kind: str) -> None:
+def test_target_columns_match_spark_rows(delta_spark: SparkSession, kind: str) -> None:
+    """The columns of a new target equal those of the rows that Spark parses."""
     plain = "id BIGINT NOT NULL, name STRING, at TIMESTAMP, n DECIMAL(20,3)"
     schema = {"raw": None, "json": f"{plain}, v VARIANT, s STRUCT<a: ARRAY<INT>, m: MAP<STRING, DATE>>"}.get(
         kind, plain

@@ -66,7 +66,8 @@ def test_what_delta_widens_has_all_values_of_before() -> None:
     assert not any(can_widen(wanted, kind) for kind, wanted in WIDER)
 
 
-def test_columns_widen_only_where_the_table_says_so_and_no_key_does() -> None:
+def test_widening_rules() -> None:
+    """Columns widen only if the table allows it, and those of keys and partitions never do."""
     properties = {"delta.enableTypeWidening": "true"}
     there, rows = StructType().add("text", StringType()), StructType().add("more", LongType())
     for name in ("id", "n", "day"):

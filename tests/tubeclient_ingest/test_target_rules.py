@@ -81,7 +81,8 @@ def _takes(path: Path, rows: DataFrame) -> bool:
 
 @pytest.mark.merge
 @pytest.mark.spark
-def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_reasons_match_deltas_refusals(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """A record has a reason if Delta refuses it, and only then."""
     delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({TABLE}) USING delta")
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT num CHECK (CAST(code AS INT) > 0)")
     for schema in (ROWS, f"{ROWS}, y INT"):
@@ -91,7 +92,8 @@ def test_what_delta_refuses_has_a_reason_and_nothing_else_has(delta_spark: Spark
 
 
 @pytest.mark.spark
-def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_constraint_on_an_identity_column(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """Delta alone judges a constraint on numbers that it generates."""
     columns = "rid BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT"
     delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` ({columns}) USING delta")
     delta_spark.sql(f"ALTER TABLE delta.`{tmp_path}` ADD CONSTRAINT r CHECK (rid > 0)")
@@ -101,7 +103,7 @@ def test_a_check_of_numbers_that_delta_gives_is_left_to_delta(delta_spark: Spark
 
 
 @pytest.mark.spark
-def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_values_that_cannot_name_a_partition(delta_spark: SparkSession, tmp_path: Path) -> None:
     """Delta takes an empty text for none, and fails at a folder's name that is too long."""
     where = f"delta.`{tmp_path}`"
     delta_spark.sql(f"CREATE TABLE {where} (id INT, `ü:` STRING) USING delta PARTITIONED BY (`ü:`)")
@@ -130,7 +132,8 @@ def test_what_delta_cannot_keep_as_a_partitions_value_is_bad(delta_spark: SparkS
 
 
 @pytest.mark.spark
-def test_a_time_in_a_partition_that_a_clock_shows_twice(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_ambiguous_time_in_a_partition(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """A partition's time is bad if the clock of the time zone shows it twice."""
     delta_spark.sql(f"CREATE TABLE delta.`{tmp_path}` (id INT, at TIMESTAMP) USING delta PARTITIONED BY (at)")
     times = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"]
     bodies = [json.dumps({"id": number, "at": text}).encode() for number, text in enumerate(times)]
@@ -148,7 +151,8 @@ def test_a_time_in_a_partition_that_a_clock_shows_twice(delta_spark: SparkSessio
 
 
 @pytest.mark.spark
-def test_a_partitions_value_ends_no_job_and_gives_no_row_twice(bench: Bench) -> None:
+def test_bad_partition_values(bench: Bench) -> None:
+    """Values that cannot name a partition are bad records, and no row comes twice."""
     where, bad = bench.settings.target, str(bench.folder / "bad")
     how: dict[str, Any] = {"format": "csv", "schema": "id STRING, v STRING", "partition_by": ("v",)}
     keyed = {**how, "key": ("id", "v"), "order_by": "arrival"}
@@ -165,7 +169,8 @@ def test_a_partitions_value_ends_no_job_and_gives_no_row_twice(bench: Bench) -> 
 
 
 @pytest.mark.spark
-def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
+def test_raw_rows_under_a_constraint(bench: Bench) -> None:
+    """Raw rows have the source's columns and reasons with and without a constraint."""
     options, where = bench.settings.source_options, bench.settings.target
     bench.send(4)
     bench.run(source_options={**options, "payload": "inlong", "badMessages": "keep"})
@@ -179,7 +184,7 @@ def test_raw_rows_are_the_sources_with_rules_as_without(bench: Bench) -> None:
 
 
 @pytest.mark.spark
-def test_a_target_that_was_made_with_partitions_and_rules_is_filled(bench: Bench) -> None:
+def test_target_with_partitions_and_rules(bench: Bench) -> None:
     """As docs/ingest.md has it."""
     columns = "id BIGINT NOT NULL, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))"
     bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` ({columns}) USING delta PARTITIONED BY (day)")
@@ -194,7 +199,8 @@ def test_a_target_that_was_made_with_partitions_and_rules_is_filled(bench: Bench
 
 
 @pytest.mark.spark
-def test_a_record_that_the_target_refuses_is_kept_or_ends_the_job_by_its_place(bench: Bench) -> None:
+def test_record_refused_by_a_constraint(bench: Bench) -> None:
+    """A record that a constraint refuses is a bad record, or ends the job with its place."""
     bench.send(10)
     bench.run()
     where = bench.settings.target

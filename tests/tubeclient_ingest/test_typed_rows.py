@@ -45,7 +45,7 @@ def ids(bench: Bench) -> list[int]:
     return sorted(row["id"] for row in rows(bench))
 
 
-def test_avro_records_are_in_the_target_or_the_bad_ones(bench: Bench, tmp_path: Path) -> None:
+def test_avro_records(bench: Bench, tmp_path: Path) -> None:
     """Tasks write them. A retry reads the bad ones by a schema whose enum has one symbol more."""
     send(bench, *[user(n, "x", 0, 1, n) for n in range(20)], user(20, kind=2), b"")
     own = {"format": "avro", "bad_records": str(tmp_path / "bad"), "writer": "tasks"}
@@ -78,7 +78,8 @@ def test_protobuf_records_too_by_their_fields(bench: Bench, tmp_path: Path) -> N
     assert (five["big"], five["maybe"], five["note"], five["point"]) == (2**64 - 1, 0, None, {"x": 5, "y": 0})
 
 
-def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> None:
+def test_restart_with_another_schema(bench: Bench) -> None:
+    """Each record is there once if the job restarts with another schema."""
     send(bench, *records(0))
     bench.run(**IDS)
     assert set(rows(bench)[0]) == {"id", "tubemq"}
@@ -103,7 +104,8 @@ def test_a_restart_with_another_schema_keeps_each_record_once(bench: Bench) -> N
     assert {row["tubemq"]["attributes"] is None for row in rows(bench) if row["id"] >= 60} == {True}
 
 
-def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Bench) -> None:
+def test_bad_record_ends_the_job(bench: Bench) -> None:
+    """Without bad-records, a bad record ends the job, and the table gets nothing of its round."""
     send(bench, *records(0))
     bench.run(**IDS)
     version = DeltaTable(bench.settings.target).version()
@@ -121,7 +123,7 @@ def test_a_bad_record_ends_the_job_and_nothing_of_its_round_is_written(bench: Be
     assert Counter(row["id"] for row in rows(bench)) == Counter([None, *range(40)])
 
 
-def test_a_table_that_the_job_makes_keeps_the_schemas_not_null(bench: Bench, tmp_path: Path) -> None:
+def test_not_null_columns_of_a_new_table(bench: Bench, tmp_path: Path) -> None:
     """Whoever loosens the schema afterwards has to loosen the table as well."""
     bad: dict[str, Any] = {"format": "json", "bad_records": str(tmp_path / "bad")}
     send(bench, *records(0), b'{"name": "none"}')
@@ -137,7 +139,7 @@ def test_a_table_that_the_job_makes_keeps_the_schemas_not_null(bench: Bench, tmp
     assert bench.job(**loose).retry() == Retried(2, 0)
 
 
-def test_changes_may_lack_what_the_schema_has_as_not_null(bench: Bench) -> None:
+def test_changes_without_not_null_columns(bench: Bench) -> None:
     """In a log of them: a delete has the key only, and DDL nothing at all."""
     send(bench, b'{"op": "d", "before": {"id": 1}}', b'{"op": "t"}', b'{"op": "c", "after": {"id": 2, "v": 3}}')
     bench.run(format="debezium-json", schema="id BIGINT NOT NULL, v BIGINT NOT NULL")

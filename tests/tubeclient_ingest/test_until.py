@@ -45,7 +45,7 @@ def killed(bench: Bench, after: int, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("by_time", [True, False])
-def test_a_backfill_that_is_killed_ends_where_it_would_have(bench: Bench, by_time: bool) -> None:
+def test_killed_backfill(bench: Bench, by_time: bool) -> None:
     """The second store has no message so late at first: it ends at what is there."""
     send(bench, 40, "202401020304")
     send(bench, 10, "202401020305", stores=1)
@@ -82,7 +82,8 @@ def test_ends_that_do_not_fit_write_nothing(bench: Bench) -> None:
     assert all(not one.get("userMetadata") for one in DeltaTable(bench.settings.target).history())
 
 
-def test_what_was_read_up_to_offsets_stays_done_when_the_brokers_drop_it(bench: Bench) -> None:
+def test_finished_backfill_after_expiry(bench: Bench) -> None:
+    """A finished backfill has nothing to read after the brokers drop its messages."""
     send(bench, 20, "202401020304")
     until = json.dumps({str(key): 28 * 10 for key in KEYS})
     assert bench.rows(until=until) == 20

@@ -168,9 +168,7 @@ def test_late_changes_bring_no_row_back(delta_spark: SparkSession, tmp_path: Pat
     assert {one["operation"] for one in DeltaTable(str(lake.target)).history(5)} == {"MERGE"}
 
 
-def test_a_delete_of_a_run_that_died_is_older_than_what_came_after_it(
-    delta_spark: SparkSession, tmp_path: Path
-) -> None:
+def test_delete_of_a_dead_run(delta_spark: SparkSession, tmp_path: Path) -> None:
     """In the same millisecond, where the place in the round decides, which was another one in that run."""
     lake = Keyed(delta_spark, tmp_path, [Change(1, 5, 0, is_delete=True), Change(1, 5, 0)])
     with pytest.MonkeyPatch.context() as patched:
@@ -262,7 +260,8 @@ KEYED: dict[str, Any] = {"format": "debezium-json", "schema": "id BIGINT, v STRI
 
 
 @pytest.mark.parametrize("is_one_round", [True, False])
-def test_a_server_that_takes_over_writes_from_smaller_places_on(bench: Bench, is_one_round: bool) -> None:
+def test_takeover_by_another_server(bench: Bench, is_one_round: bool) -> None:
+    """A new server's changes count by their time although its log's places are smaller."""
     full = {"bio": "b"}
     send(
         bench,
@@ -349,7 +348,9 @@ def test_an_update_leaves_alone_what_it_does_not_know(bench: Bench, evolve: bool
 
 
 @pytest.mark.parametrize("evolve", [True, False])
-def test_fields_of_structs_keep_their_values_whatever_the_schemas_order_is(bench: Bench, evolve: bool) -> None:
+def test_struct_fields_over_schema_changes(bench: Bench, evolve: bool) -> None:
+    """Struct fields keep their values if a schema reorders or omits them."""
+
     def run(columns: str, **more: Any) -> None:
         bench.run(**{**KEYED, "schema": f"id BIGINT, v STRING, {columns}", "evolve": evolve, **more})
 
@@ -375,7 +376,8 @@ def test_fields_of_structs_keep_their_values_whatever_the_schemas_order_is(bench
     assert rows(bench, "id", "s.a", "s.b", "s.n")[:2] == [(1, 1, "one", None), (2, None, None, None)]
 
 
-def test_rules_of_the_target_count_for_what_a_change_knows(bench: Bench) -> None:
+def test_target_rules_and_partial_changes(bench: Bench) -> None:
+    """The target's rules apply only to the columns that a change knows."""
     where = bench.settings.target
     bench.spark.sql(f"CREATE TABLE delta.`{where}` (id BIGINT NOT NULL, v VARCHAR(3), bio STRING NOT NULL) USING delta")
     how = {**KEYED, "evolve": True, "bad_records": str(bench.folder / "bad")}
@@ -404,7 +406,8 @@ def test_without_a_key_the_target_is_a_log_of_changes(bench: Bench) -> None:
 
 
 @pytest.mark.merge
-def test_the_newest_row_of_a_partition_is_the_last_one_whichever_tasks_read_it(bench: Bench) -> None:
+def test_newest_row_with_several_tasks(bench: Bench) -> None:
+    """The last row of a partition is the newest one, whichever tasks read it."""
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     takeover = {"backlogTakeover": "true", "backlogTakeoverMinRows": "100"}
     send(bench, *(b"%d,%d" % (n % 100, n // 100) for n in range(4_000)))
@@ -439,7 +442,8 @@ def test_what_orders_rows_is_not_widened(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "how", ["another group", "another group, history cut", "a copy", "rows of others", "rows that Spark has not seen"]
 )
-def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_them(bench: Bench, how: str) -> None:
+def test_arrivals_are_newer_than_existing_rows(bench: Bench, how: str) -> None:
+    """Records that arrive later are newer than the rows in the table, whoever wrote those."""
     keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "arrival"}
     first, other = bench.settings.target, str(bench.folder / "other")
     for number in range(3):
@@ -464,7 +468,8 @@ def test_what_arrives_later_is_newer_than_the_rows_that_are_there_whoever_wrote_
     assert rows(bench, "id", "v") == [(1, 77), (2, 77)]
 
 
-def test_struct_fields_that_must_have_a_value_take_no_merge(bench: Bench) -> None:
+def test_not_null_struct_fields(bench: Bench) -> None:
+    """The job refuses to merge into struct fields that are NOT NULL."""
     where = f"delta.`{bench.settings.target}`"
     how: dict[str, Any] = {"format": "json", "schema": "id INT, t STRUCT<A: INT>", "key": ("id",)}
     how |= {"evolve": True, "order_by": "arrival"}
@@ -492,7 +497,7 @@ def test_columns_may_have_any_names(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("order_by", ["at", "arrival"])
-def test_what_arrives_is_newer_than_rows_that_others_write_meanwhile(bench: Bench, order_by: str) -> None:
+def test_arrivals_are_newer_than_others_updates(bench: Bench, order_by: str) -> None:
     """Whatever numbers they have."""
     keyed: dict[str, Any] = {"format": "csv", "schema": "id INT, at INT, v INT", "key": ("id",), "order_by": order_by}
     send(bench, b"1,5,0", b"2,5,0", b"1,5,77", b"2,4,77")
@@ -507,7 +512,8 @@ def test_what_arrives_is_newer_than_rows_that_others_write_meanwhile(bench: Benc
 
 
 @pytest.mark.parametrize("how", ["by name", "moved", "removed"])
-def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, how: str) -> None:
+def test_table_of_deletes_elsewhere(bench: Bench, how: str) -> None:
+    """The job refuses a target whose table of deleted keys is elsewhere or gone."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
     first, name = bench.settings.target, f"named_{bench.folder.name}"
     own: dict[str, str | None] = {"id": "1", "name": "a"}
@@ -534,7 +540,7 @@ def test_a_target_whose_deleted_keys_are_elsewhere_is_not_written(bench: Bench, 
     bench.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Bench) -> None:
+def test_deleted_keys_of_a_replaced_target(bench: Bench) -> None:
     """Twice, and put back to where it was replaced the second time."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
     one: dict[str, str | None] = {"id": "1", "name": "a"}
@@ -562,7 +568,7 @@ def test_a_target_that_was_replaced_says_whose_deleted_keys_are_there(bench: Ben
     assert rows(bench, "id") == [(3,)]
 
 
-def test_deleted_keys_of_a_target_that_was_copied_into_its_place(bench: Bench) -> None:
+def test_deleted_keys_of_a_copied_target(bench: Bench) -> None:
     """The copy has no commit of the group, and the numbers of the deleted keys are higher than those of its rows."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
     all_of_them: list[dict[str, str | None]] = [{"id": str(number), "name": "a"} for number in range(4)]
@@ -585,7 +591,7 @@ def test_deleted_keys_of_a_target_that_was_copied_into_its_place(bench: Bench) -
     assert rows(bench, "id") == [(3,)]
 
 
-def test_deleted_keys_that_go_along_with_a_clone_count_for_it(bench: Bench) -> None:
+def test_deleted_keys_of_a_clone(bench: Bench) -> None:
     """And those of a clone for its own clone."""
     keyed: dict[str, Any] = {"format": "canal-json", "schema": "id INT, name STRING", "key": ("id",)}
     target = bench.settings.target
@@ -644,9 +650,8 @@ def test_a_retried_record_keeps_its_place_in_the_round(bench: Bench) -> None:
     assert rows(bench, "id", "v") == [(1, None), (2, 2)]
 
 
-def test_a_column_that_somebody_drops_while_the_job_runs_does_not_come_back(
-    delta_spark: SparkSession, tmp_path: Path
-) -> None:
+def test_column_dropped_during_a_run(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """A column that somebody drops during a run does not come back without evolve."""
     lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])
     run = lake.run(2)
     where = f"delta.`{lake.target}`"
@@ -660,7 +665,7 @@ def test_a_column_that_somebody_drops_while_the_job_runs_does_not_come_back(
     assert lake.end() == 6
 
 
-def test_a_column_of_the_key_that_somebody_drops_is_not_made_anew(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_dropped_key_column(delta_spark: SparkSession, tmp_path: Path) -> None:
     """It would be null in the rows that are there, and each would come a second time."""
     lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])
     lake.run(2).write(lake, 4)
@@ -672,7 +677,8 @@ def test_a_column_of_the_key_that_somebody_drops_is_not_made_anew(delta_spark: S
     assert "id" not in delta_spark.table(where).columns
 
 
-def test_a_job_that_leaves_columns_of_the_source_out_goes_on_with_its_target(bench: Bench) -> None:
+def test_fewer_source_columns(bench: Bench) -> None:
+    """A job with fewer source columns goes on with its target and leaves the others null."""
     how: dict[str, Any] = {"format": "csv", "schema": "id INT, v INT", "key": ("id",), "order_by": "v"}
     send(bench, b"1,1", b"2,1")
     bench.run(**how)
@@ -682,7 +688,8 @@ def test_a_job_that_leaves_columns_of_the_source_out_goes_on_with_its_target(ben
     assert rows(bench, "id", "v", "tubemq.brokerId") == [(1, 2, None), (2, 1, 1), (3, 2, None)]
 
 
-def test_a_key_that_delta_fills_up_with_blanks_is_refused_before_anything_is_read(bench: Bench) -> None:
+def test_char_column_as_key(bench: Bench) -> None:
+    """The job refuses a CHAR column in the key, because Delta pads its values."""
     bench.spark.sql(f"CREATE TABLE delta.`{bench.settings.target}` (id CHAR(5), code CHAR(3), v INT) USING delta")
     how: dict[str, Any] = {"format": "csv", "schema": "id STRING, code STRING, v INT", "evolve": True, "order_by": "v"}
     send(bench, b"a,x,1", b"a,y,2")

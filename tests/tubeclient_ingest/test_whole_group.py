@@ -255,9 +255,10 @@ def made(tube: EmbeddedTubeMQ, java: JavaVM, rng: random.Random, streams: list[S
     return WholeGroup(tube, rng, pack, {one.name: one for one in streams}, unknown)
 
 
-def test_each_record_of_twenty_streams_is_in_one_table_once_whatever_is_killed(
+def test_twenty_streams_over_kills(
     delta_spark: SparkSession, tube: EmbeddedTubeMQ, java_vm: JavaVM, tmp_path: Path
 ) -> None:
+    """Each record of twenty streams is in one table once, wherever the job dies."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)

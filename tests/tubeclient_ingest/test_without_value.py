@@ -46,7 +46,8 @@ def is_anywhere(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("writer", ["tasks", "spark"])
-def test_a_bad_record_has_its_place_and_its_reason_and_no_value(bench: Bench, writer: str) -> None:
+def test_columns_without_the_value(bench: Bench, writer: str) -> None:
+    """A bad record has its place and its reason, and its value is in no file of the table."""
     table = f"delta.`{bench.settings.target}`"
     if writer == "spark":  # which also judges by the table's own rules
         bench.run(**how(bench, writer))
@@ -67,7 +68,8 @@ def test_a_bad_record_has_its_place_and_its_reason_and_no_value(bench: Bench, wr
     assert job.bad_records().where("state = 'bad'").count() == bad
 
 
-def test_values_of_before_are_tried_and_those_that_were_not_kept_are_passed_over(bench: Bench) -> None:
+def test_retry_of_some_records_without_values(bench: Bench) -> None:
+    """A retry tries records that have a value and skips those that have none."""
     send(bench, b"id=7")
     bench.run(**how(bench, "tasks", bad_records_without_value=False))
     send(bench, b"id=9")

@@ -16,7 +16,8 @@ from tests.tubeclient_cli.ingest.command import START_SECONDS, hold_next_round, 
 pytestmark = pytest.mark.spark
 
 
-def test_a_driver_that_stood_still_writes_nothing_when_it_goes_on(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_paused_driver(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """A paused driver that another run replaces writes nothing when it goes on."""
     with started(tube, tmp_path, rounds=3) as zombie:
         hold_next_round(tube)
         # Driver, JVM and Python workers: none of them says anything any more, nor lets go of anything.

@@ -55,7 +55,8 @@ def test_a_wrong_checksum_is_found_wherever_it_is(damaged: int) -> None:
 
 
 @pytest.mark.parametrize("field", ["messageId", "checkSum", "payLoadData", "flag"])
-def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None:
+def test_message_without_a_field(field: str) -> None:
+    """A message that lacks a field is an error and shifts no other message's fields."""
     messages = [transfered(number, b"the same") for number in range(3)]
     again = TransferedMessage(**{field: getattr(messages[2], field)})
     messages[1].ClearField(field)
@@ -65,7 +66,8 @@ def test_a_message_without_one_of_its_fields_shifts_no_other(field: str) -> None
         checked_columns(arrived(answer + b"\x22" + varint(len(twice)) + twice))
 
 
-def test_kept_messages_are_all_those_of_the_fetch_and_bad_ones_have_their_payload() -> None:
+def test_bad_messages_are_included() -> None:
+    """Unchecked columns have all messages of the fetch, the bad ones with their payload."""
     messages = [tagged(1, b"a", "x"), tagged(2, b"b", "y"), transfered(3, b"\0\0\0\x63k=v", 1), transfered(4, b"d")]
     messages[1].checkSum ^= 1
     found, bad = unchecked_columns(wire(*messages))

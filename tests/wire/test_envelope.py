@@ -68,7 +68,8 @@ def test_a_standby_master_is_known_whatever_the_prefix(prefix: str) -> None:
         decode_response(encode_error(f"{prefix}.corerpc.exception.StandbyException", "standby"), METHOD_ID)
 
 
-def test_a_server_that_is_starting_or_stopping_is_as_good_as_not_there() -> None:
+def test_server_starting_or_stopping() -> None:
+    """A server that is starting or stopping counts as a lost connection."""
     name = "org.apache.inlong.tubemq.corerpc.exception.ServerNotReadyException"
     with pytest.raises(ConnectionLost, match=r"starting or stopping \(RpcServer is not running yet\)"):
         decode_response(encode_error(name, "RpcServer is not running yet", fatal=True), METHOD_ID)
@@ -99,7 +100,8 @@ def test_response_round_trip(method_id: int, body: bytes) -> None:
 
 @given(st.binary(max_size=100) | damaged(requests) | damaged(responses) | damaged(failures))
 @FUZZ
-def test_any_bytes_are_a_request_a_response_or_an_error_of_ours(stream: bytes) -> None:
+def test_any_bytes_as_a_request_or_response(stream: bytes) -> None:
+    """Any bytes are a request, a response, or one of our errors."""
     request = outcome(lambda: decode_request(stream), ProtocolError)
     assert isinstance(request, Request) or request is ProtocolError
     found = outcome(lambda: decode_response(stream, METHOD_ID), ProtocolError, RemoteError)

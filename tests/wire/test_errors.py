@@ -57,7 +57,8 @@ def test_a_code_has_its_class(code: int, kind: type[StatusError], retriable: boo
     assert (type(wrong), wrong.retriable) == (errors.NoSuchPartition, False)
 
 
-def test_what_the_client_finds_by_itself_is_not_put_into_the_servers_mouth() -> None:
+def test_error_found_by_the_client() -> None:
+    """An error that the client finds by itself does not say that the server answered."""
     error = errors.PartitionUnavailable("nothing to write to", code=423, context="sending", topic="clicks")
     assert isinstance(error, errors.NotAvailable)
     assert str(error).startswith("sending: nothing to write to. ")

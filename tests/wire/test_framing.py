@@ -58,7 +58,8 @@ def test_the_largest_stream_goes_through() -> None:
         TOKEN + bytes.fromhex("00000001 00000002 00000001 61 01C00000"),  # 28 MiB and the one before
     ],
 )
-def test_what_cannot_become_a_frame_is_refused_as_soon_as_it_is_seen(data: bytes) -> None:
+def test_impossible_frames(data: bytes) -> None:
+    """The decoder refuses bytes that cannot become a frame as soon as it sees them."""
     decoder = FrameDecoder()
     assert decoder.feed(data[:-1]) == []
     with pytest.raises(ProtocolError):
@@ -96,7 +97,8 @@ def feed_all(pieces: list[bytes]) -> tuple[list[Frame], bool]:
     st.one_of(st.binary(max_size=200), st.binary(max_size=60).map(TOKEN.__add__), damaged(streams_of_frames)), st.data()
 )
 @FUZZ
-def test_any_bytes_in_any_pieces_give_frames_or_a_protocol_error(whole: bytes, data: st.DataObject) -> None:
+def test_any_bytes_in_any_pieces(whole: bytes, data: st.DataObject) -> None:
+    """Any bytes in any pieces give frames or a protocol error."""
     by_byte, failed_by_byte = feed_all([whole[at : at + 1] for at in range(len(whole))])
     found, failed = feed_all(data.draw(chunks_of(whole)))
     assert failed == failed_by_byte

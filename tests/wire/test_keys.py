@@ -12,14 +12,16 @@ from tubeclient.keys import PartitionKey, StoreBounds, TopicLayout, rows_behind
 
 
 @pytest.mark.parametrize("text", ["1:clicks", "1:clicks:0:0", "1: :0", "1:clicks:-1", f"1:clicks:{'9' * 5_000}"])
-def test_what_is_no_partition_key_is_a_configuration_error(text: str) -> None:
+def test_invalid_partition_keys(text: str) -> None:
+    """A text that is not a partition key is a configuration error."""
     with pytest.raises(ConfigurationError, match="brokerId:topic:partitionId"):
         PartitionKey.parse(text)
 
 
 @given(st.text(max_size=30) | st.text("0123456789: ab-\u0661\u00b2", max_size=30))
 @FUZZ
-def test_any_text_is_a_partition_key_or_a_configuration_error(text: str) -> None:
+def test_any_text_as_a_partition_key(text: str) -> None:
+    """Any text is a partition key or a configuration error."""
     try:
         key = PartitionKey.parse(text)
     except ConfigurationError:
@@ -34,7 +36,8 @@ def test_a_layout_lists_its_partitions_in_order() -> None:
     assert TopicLayout("clicks", 1, 0, 4).partitions() == []
 
 
-def test_rows_behind_counts_a_store_once_and_never_below_zero() -> None:
+def test_rows_behind() -> None:
+    """`rows_behind` counts a store once and never returns less than zero."""
     a, b, c = PartitionKey(1, "x", 0), PartitionKey(1, "x", 1), PartitionKey(2, "x", 0)
     assert rows_behind({a: 280, b: 280, c: 28}, {a: 0, b: 140, c: 56}) == 10
     assert rows_behind({a: 280}, {}) == 10

@@ -20,7 +20,8 @@ def test_the_sources_of_all_generated_modules_are_here() -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the pinned protoc is published for Python up to 3.12")
-def test_generating_the_code_again_gives_the_files_in_the_repository(tmp_path: Path) -> None:
+def test_generated_code_is_current(tmp_path: Path) -> None:
+    """The generator gives the files that are in the repository."""
     command = [sys.executable, str(ROOT / "tools" / "generate_proto.py"), "--out", str(tmp_path)]
     subprocess.run(command, check=True, cwd=tmp_path, timeout=240, stdin=subprocess.DEVNULL)
     assert sorted(path.name for path in (tmp_path / PROTO).iterdir()) == GENERATED
@@ -56,7 +57,8 @@ for method in Method:
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the folder comes with the pinned protoc, see above")
 @pytest.mark.parametrize("implementation", ["upb", "python"])
-def test_the_generated_code_loads_on_the_oldest_supported_protobuf(implementation: str) -> None:
+def test_oldest_supported_protobuf(implementation: str) -> None:
+    """The generated code loads with the oldest supported protobuf."""
     from tools.generate_proto import ensure_compiler
 
     found = subprocess.run(

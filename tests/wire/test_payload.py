@@ -21,7 +21,8 @@ from tubeclient.wire.payload import (
 )
 
 
-def test_a_payload_is_the_body_alone_or_with_attributes_before_it() -> None:
+def test_body_with_and_without_attributes() -> None:
+    """A payload is the body alone, or the attributes and then the body."""
     payload, flag = encode_payload(b"body", "k=v,x=\u00e9")
     assert (payload.hex(" "), flag) == ("00 00 00 08 6b 3d 76 2c 78 3d c3 a9 62 6f 64 79", 1)
     assert decode_payload(payload, flag) == (b"body", "k=v,x=\u00e9")
@@ -64,7 +65,8 @@ def test_odd_attribute_texts_are_read(text: str, attributes: dict[str, str]) -> 
     ("attributes", "tag"),
     [({"": "v"}, ""), ({TAG_KEY: "v"}, ""), ({"a,b": "v"}, ""), ({"a": "\ud800"}, ""), ({}, "a,b=c")],
 )
-def test_attributes_no_reader_would_take_apart_are_refused(attributes: dict[str, str], tag: str) -> None:
+def test_unreadable_attributes(attributes: dict[str, str], tag: str) -> None:
+    """The encoder refuses attributes that no reader could parse."""
     with pytest.raises(ConfigurationError):
         encode_attributes(attributes, tag)
 

@@ -44,7 +44,8 @@ def test_brokers(text: str, tls: bool, broker: BrokerInfo) -> None:
     assert parse_broker(text, tls=tls) == broker
 
 
-def test_consumer_layouts_name_stores_before_partitions() -> None:
+def test_consumer_layouts() -> None:
+    """Consumer layouts name stores before partitions."""
     assert parse_consumer_layouts(["clicks#1:2:3:1,2:1:4:0", "views#1:1:1:1"]) == [
         TopicLayout("clicks", 1, stores=2, partitions_per_store=3),
         TopicLayout("clicks", 2, stores=1, partitions_per_store=4, subscribable=False),
@@ -52,7 +53,8 @@ def test_consumer_layouts_name_stores_before_partitions() -> None:
     ]
 
 
-def test_producer_layouts_name_partitions_before_stores() -> None:
+def test_producer_layouts() -> None:
+    """Producer layouts name partitions before stores."""
     assert parse_producer_layouts(["clicks#1:3:2,2:4:1#1048576", "views#1:1:1#"]) == (
         [
             TopicLayout("clicks", 1, stores=2, partitions_per_store=3),

@@ -18,7 +18,7 @@ def test_empty_and_oversized_messages_are_a_400(broker: FakeBroker) -> None:
     assert broker.send(bytes(MAX_MESSAGE_BYTES + 10_241)).errCode == Code.BAD_REQUEST
 
 
-def test_a_message_that_a_full_disk_does_not_take_is_a_500(
+def test_full_disk_is_a_500(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Clients try that again; and the next message has the offset."""

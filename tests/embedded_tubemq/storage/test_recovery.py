@@ -51,12 +51,13 @@ def whole(files: tuple[bytes, bytes], ends: list[int]) -> int:
 @example(index=("cut", 500, 0), data=KEPT, state=None)
 @example(index=("zeros", 500, 0), data=("zeros", 500, 0), state=b'{"minOffset": 84, "dataMin": 0}')
 @example(index=KEPT, data=("zeros", 3, 0), state=b"")
-def test_what_is_read_was_written_and_offsets_never_go_back(
+def test_damaged_tails(
     tmp_path_factory: pytest.TempPathFactory,
     index: tuple[str, int, int],
     data: tuple[str, int, int],
     state: bytes | None,
 ) -> None:
+    """A damaged store returns only messages that were written, and its offsets never go back."""
     folder = tmp_path_factory.mktemp("store")
     store = Store(folder, START_MS)
     store.append_all((NewMessage(0, body) for body in MESSAGES), START_MS)
@@ -104,7 +105,8 @@ def test_messages_that_nobody_was_told_of_are_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", bytes(64), b'[["etl", "cli'])
 @pytest.mark.parametrize("name", ["topics.json", "broker-1/offsets.json"])
-def test_a_damaged_file_of_the_cluster_is_named_with_what_to_do(tmp_path: Path, name: str, content: bytes) -> None:
+def test_damaged_cluster_file(tmp_path: Path, name: str, content: bytes) -> None:
+    """The error for a damaged file of the cluster names it and says to remove it."""
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as cluster:
         cluster.load("clicks", [NewMessage(0, b"kept")])
 

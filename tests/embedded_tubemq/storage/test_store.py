@@ -43,7 +43,8 @@ def served(store: Store, partition: int) -> list[bytes]:
     return [message.payLoadData for message in found]
 
 
-def test_a_store_opened_again_holds_the_same_and_goes_on(folder: Path) -> None:
+def test_reopened_store(folder: Path) -> None:
+    """A reopened store has the same messages and appends at the next offset."""
     store = Store(folder, START_MS)
     assert payloads(store) == EXPECTED
     assert store.append_all([NewMessage(0, b"next", flag=-5, tag_hash=-1)], START_MS)[0].index_offset == 10 * UNIT
@@ -55,7 +56,8 @@ def test_a_store_opened_again_holds_the_same_and_goes_on(folder: Path) -> None:
     store.close()
 
 
-def test_what_is_served_follows_a_file_that_grows_and_shrinks(folder: Path) -> None:
+def test_fetches_after_growth_and_truncation(folder: Path) -> None:
+    """Fetches return the current messages after a store grows or is truncated."""
     store = Store(folder, START_MS)
     for _ in range(2):
         assert served(store, 0) == EXPECTED[::3]
@@ -68,7 +70,8 @@ def test_what_is_served_follows_a_file_that_grows_and_shrinks(folder: Path) -> N
     store.close()
 
 
-def test_retention_survives_and_never_goes_back_or_beyond_the_end(folder: Path) -> None:
+def test_retention_never_goes_back(folder: Path) -> None:
+    """Retention survives a reopening, never goes back, and never passes the end."""
     store = Store(folder, START_MS)
     store.expire(3 * UNIT + 5)
     store.expire(UNIT)
@@ -84,9 +87,7 @@ def test_retention_survives_and_never_goes_back_or_beyond_the_end(folder: Path) 
 
 
 @pytest.mark.parametrize("full", ["data", "index"])
-def test_a_write_that_a_full_disk_cuts_leaves_nothing_behind(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, full: str
-) -> None:
+def test_full_disk_leaves_no_partial_write(folder: Path, monkeypatch: pytest.MonkeyPatch, full: str) -> None:
     """The process lives on, and takes messages again when there is room."""
     store = Store(folder, START_MS)
     sizes = [(folder / name).stat().st_size for name in ("data", "index")]

@@ -90,9 +90,8 @@ def test_batch_and_stream_read_what_the_locks_guard(
     assert sink.all == feed.sent
 
 
-def test_passwords_are_in_no_plan_no_progress_and_no_checkpoint(
-    delta_spark: SparkSession, locked: Locked, tmp_path: Path
-) -> None:
+def test_passwords_are_not_exposed(delta_spark: SparkSession, locked: Locked, tmp_path: Path) -> None:
+    """No plan, progress, checkpoint, or offsets table contains a password."""
     locked.feed.send(10)
     frame = stream(delta_spark, locked.options(offsetsTable=tmp_path / "offsets"))
     sink = Batches()

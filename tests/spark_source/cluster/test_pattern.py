@@ -14,7 +14,8 @@ def with_topic(cluster: FakeCluster, topic: str, rows: tuple[int, int]) -> None:
     cluster.rows[StoreKey(1, topic, 0)] = rows
 
 
-def test_the_offsets_tables_run_is_the_patterns_whatever_it_matches(tmp_path: Path) -> None:
+def test_offsets_table_key_is_the_pattern(tmp_path: Path) -> None:
+    """The offsets table stores a query's rows under its pattern, whatever topics match."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
     one = planner(cluster, clock, subscribe=None, subscribePattern="[t-z].*", offsetsTable=tmp_path)
     one.complete(as_json({"1:t:0": 4, "1:t:1": 4, "1:old:0": 2}))

@@ -98,7 +98,8 @@ def test_other_versions_are_refused_by_name(version: str, message: str) -> None:
         OffsetSpec.parse(f'{{"1:t:0": {{"0": 28}}, "version": {version}}}', "startingOffsets")
 
 
-def test_what_a_checkpoint_has_can_be_given_as_starting_offsets() -> None:
+def test_checkpoint_text_as_starting_offsets() -> None:
+    """startingOffsets accepts the offsets text of a checkpoint."""
     offsets = Offsets.of({key("1:t:0"): 28, key("1:t:1"): 28})
     assert OffsetSpec.parse(offsets.to_json(), "startingOffsets").named == ((key("1:t:0"), 28), (key("1:t:1"), 28))
 

@@ -42,7 +42,8 @@ def test_a_stream_begins_at_a_time(more: dict[str, object], expected: dict[str, 
     assert cluster.count("times of Asia/Shanghai") == 1
 
 
-def test_a_batch_lies_between_times_and_neighbours_share_no_message() -> None:
+def test_adjacent_batches_share_no_message() -> None:
+    """Batches of adjacent times share no message and leave none out."""
     cluster = FakeCluster(partitions=1, rows=(2, 10))
     cuts = [0, 5 * MINUTE, 5 * MINUTE + 59_999, 8 * MINUTE, 300 * MINUTE]
     found = [batch(cluster, startingTimestamp=start, endingTimestamp=end) for start, end in itertools.pairwise(cuts)]
@@ -57,7 +58,8 @@ def test_a_batch_may_end_by_time_alone() -> None:
 
 
 @pytest.mark.parametrize("more", [{"startingTimestamp": 1}, {"endingTimestamp": 1}])
-def test_messages_without_a_time_are_an_error_that_says_what_to_do(more: dict[str, object]) -> None:
+def test_messages_without_a_time(more: dict[str, object]) -> None:
+    """The error for messages without a time says what to do."""
     cluster = FakeCluster()
     cluster.timeless = NoMessageTime("the message with id 7 of partition 1:t:0 carries no time", partition="1:t:0")
     message = r"a start or end by time uses .* 1:t:0 carries no time\. .* of topic t set it, or name offsets instead"

@@ -22,7 +22,8 @@ def parse(**more: str) -> SourceOptions:
     return parse_options({**LEAST, **{name.replace("__", "."): value for name, value in more.items()}})
 
 
-def test_where_a_password_stands_is_handed_on_and_not_what_stands_there(tmp_path: Path) -> None:
+def test_password_file_is_passed_as_a_path(tmp_path: Path) -> None:
+    """Client and tasks get the path of the password file, not the password in it."""
     file = tmp_path / "password"
     file.write_text(SECRET)
     options = parse(authuser="alice", authpasswordfile=str(file))
@@ -76,14 +77,16 @@ def test_what_does_not_fit_together_is_refused(more: dict[str, str], message: st
         ({"tls.cafile": "/no/ca"}, r"tls.caFile names /no/ca, .*\(No such file or directory\).* every executor's"),
     ],
 )
-def test_what_this_machine_does_not_have_is_found_by_load_and_by_tasks(more: dict[str, str], message: str) -> None:
+def test_files_missing_on_this_machine(more: dict[str, str], message: str) -> None:
+    """Both load and the tasks refuse an option whose file is missing on their machine."""
     with pytest.raises(ConfigurationError, match=message):
         DefaultSource({**LEAST, **more}).schema()  # load asks for it
     with pytest.raises(ConfigurationError, match=message):
         client_settings(parse_options({**LEAST, **more}).for_tasks())
 
 
-def test_passwords_in_options_show_nowhere_and_reach_only_those_who_sign() -> None:
+def test_password_option_is_not_shown() -> None:
+    """A password option shows in no repr and reaches the client's credentials."""
     options = parse(authuser="alice", authpassword=SECRET, tls__certificatefile="/x")
     assert SECRET not in repr(options)
     assert "alice" in repr(options)

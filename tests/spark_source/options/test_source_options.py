@@ -56,7 +56,8 @@ def test_names_come_in_any_case_and_values_are_parsed() -> None:
     assert options.master_web_port == 8081
 
 
-def test_assign_names_partitions_and_with_them_the_topics() -> None:
+def test_assign_names_partitions_and_topics() -> None:
+    """assign names the partitions to read and thereby the topics."""
     options = parse_options(
         {"masterservers": "m", "consumergroup": "g", "assign": '["1:b:10000", "2:a:3", "1:b:10000"]'}
     )
@@ -149,7 +150,7 @@ def test_streaming_and_batch_have_their_own_rules(caplog: pytest.LogCaptureFixtu
     assert "that have no effect in a batch read: groupJoinTimeout, maxOffsetsPerTrigger" in caplog.text
 
 
-def test_positions_are_read_with_the_options_of_a_stream(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_of_position_reads(caplog: pytest.LogCaptureFixture) -> None:
     """What decides the rows is taken without a word, and an end, which no stream has, is an error."""
     of_both = {"filters": "a", "offsetstable": "/o", "storageoption.k": "v", "masterwebport": "1", "retrylimit": "1s"}
     parse(readpositions="true", **of_both).check_batch()

@@ -19,7 +19,7 @@ def test_names_are_unique_and_options_documented() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_documentation_names_every_word_that_an_option_takes(option: Option) -> None:
+def test_docs_name_every_word(option: Option) -> None:
     """An option that takes one of some words says so when it is given another."""
     try:
         option.parse("?")

@@ -11,7 +11,8 @@ from spark_source.options.table_uris import check_folders, is_name, limited, tab
 from tubeclient.errors import ConfigurationError
 
 
-def test_a_store_gets_limits_and_what_the_user_gave_stays() -> None:
+def test_store_limits_spare_user_options() -> None:
+    """Object stores get default limits, and the user's own options do not change."""
     given = {"AWS_REGION": "eu", "TIMEOUT": "90s"}
     found = limited("s3://lake/t", given)
     assert found == {"AWS_REGION": "eu", "TIMEOUT": "90s"} | {
@@ -48,7 +49,8 @@ def test_of_two_folders_none_may_be_within_the_other(one: str, other: str) -> No
         ("s3a://lake/a`b", "delta.`s3a://lake/a``b`"),
     ],
 )
-def test_a_table_is_named_in_sql_by_its_name_or_its_path(place: str, in_sql: str) -> None:
+def test_table_in_sql_by_name_or_path(place: str, in_sql: str) -> None:
+    """SQL refers to a table by its name or by its quoted path."""
     assert table_in_sql(place) == in_sql
     assert is_name(place) is (in_sql == place)
 
@@ -60,7 +62,8 @@ def test_a_word_alone_may_be_a_table_or_a_folder(word: str) -> None:
     assert str(caught.value) == f"is {word!r}; for a table of a catalog write default.{word}, for a folder ./{word}"
 
 
-def test_of_tables_by_name_each_is_another_than_any_folder() -> None:
+def test_tables_by_name() -> None:
+    """A table by name is not the same as any folder, and two options cannot share it."""
     check_folders({"a": "lake.t", "b": "/lake/t", "c": "lake.t2", "d": "main.lake.t"}, {"a", "c", "d"})
     for same in ("lake.t", "Lake.T", "`lake`.t"):
         with pytest.raises(ConfigurationError, match=r"^a and b are the same folder"):

@@ -47,7 +47,8 @@ def test_what_needs_no_history_asks_for_none() -> None:
     assert (told.asked, told.assignments) == (0, [first])
 
 
-def test_sticky_goes_on_from_the_run_before_and_from_deal_to_deal() -> None:
+def test_sticky_goes_on_between_assignments() -> None:
+    """sticky starts from the previous run's nodes and then from its own last assignment."""
     told = Told({KEYS[0]: 1, KEYS[1]: 1, KEYS[2]: 5})
     assigner = told.assigner("sticky")
     assert told.asked == 1  # while a table that cannot be read may still end the query
@@ -72,7 +73,8 @@ def test_backlog_goes_by_what_each_batch_has_to_read() -> None:
     assert told.assignments == [first, third]
 
 
-def test_partitions_that_only_the_offsets_know_are_assigned_too() -> None:
+def test_partitions_known_only_from_offsets() -> None:
+    """Strategies also assign partitions that only the offsets name."""
     known = Offsets({**at(9, 9, 9, 9), key("1:gone:0"): 28})
     for strategy in ("modulo", "sticky", "backlog"):
         assigner = Told().assigner(strategy)
@@ -89,7 +91,8 @@ def by_most_rows(keys: Sequence[PartitionKey], source_count: int, hints: Hints) 
     return [[one for one in keys if (node if one == most else 0) == number] for number in range(source_count)]
 
 
-def test_a_strategy_of_ones_own_is_told_of_both_before_each_batch() -> None:
+def test_custom_strategy() -> None:
+    """A custom strategy gets the lag and the previous assignment before each batch."""
     assigner = Told({KEYS[1]: 1}).assigner(f"{__name__}:by_most_rows", source_count=3)
     assert numbers(assigner.of_batch(FOUR, at(0, 0, 0, 0), at(1, 9, 0, 0))) == [[0, 2, 3], [], [1]]
     assert numbers(assigner.of_batch(FOUR, at(1, 9, 0, 0), at(1, 9, 0, 7))) == [[0, 1, 2], [3], []]

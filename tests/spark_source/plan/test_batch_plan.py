@@ -18,7 +18,8 @@ def plan(cluster: FakeCluster, **more: object) -> dict[int, list[tuple[str, int,
     return in_rows(plan_batch(chosen, cluster, ProgressTable(chosen)))
 
 
-def test_a_backlog_is_shared_with_the_node_that_has_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_idle_node_shares_the_backlog(caplog: pytest.LogCaptureFixture) -> None:
+    """An idle node reads half of a backlog that exceeds backlogTakeoverMinRows."""
     caplog.set_level(logging.INFO, "spark_source")
     cluster = FakeCluster(partitions=1, rows=(0, 100))
     given = {"sourceCount": 2, "backlogTakeover": True, "backlogTakeoverMinRows": 99}

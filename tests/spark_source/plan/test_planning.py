@@ -108,7 +108,8 @@ def test_repeated_batches_arrive_and_stop(case: Case, limit: int | None) -> None
             assert at[partition] >= case.bounds[partition.store].max_offset
 
 
-def test_a_new_partition_enters_at_the_first_offset_and_is_read_next() -> None:
+def test_new_partition_enters_at_first_offset() -> None:
+    """A new partition enters at its store's first offset and is read in the next batch."""
     bounds = {A: StoreBounds(2 * ROW, 6 * ROW), B: StoreBounds(3 * ROW, 5 * ROW)}
     start = Offsets.of({A0: 6 * ROW})
     entered = plan(start, [A0, B0], bounds, None)
@@ -124,7 +125,8 @@ def entered_at(start: Offsets, *ends: tuple[int, int]) -> int:
     return plan(start, [A0, A1], {A: StoreBounds(2 * ROW, 9 * ROW)}, 0, growth)[A1] // ROW
 
 
-def test_a_new_partition_enters_where_its_messages_are_proven_to_begin() -> None:
+def test_new_partition_with_a_proven_start() -> None:
+    """A new partition enters where its messages are proven to begin."""
     in_front = Offsets.of({A0: 8 * ROW})
     assert entered_at(in_front, (0, 6)) == 6
     assert entered_at(in_front, (1, 6)) == 2
@@ -157,7 +159,8 @@ def test_ranges_cover_the_batch_once(case: Case, limit: int | None, nodes: int, 
     assert {one.partition: one.end - one.start for one in flat} == moved
 
 
-def test_a_range_of_a_partition_that_nobody_was_dealt_is_an_error() -> None:
+def test_unassigned_partition_is_an_error() -> None:
+    """Planning raises an error for a range whose partition no node has."""
     with pytest.raises(KeyError):
         ranges(Offsets.of({A0: 0}), Offsets.of({A0: ROW}), nodes_by_store({B0: 0}))
     three = {PartitionKey(1, "t", number): 0 for number in range(3)}

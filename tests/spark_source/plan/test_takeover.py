@@ -60,9 +60,8 @@ def test_each_offset_is_read_once(given_nodes: tuple[ByNode, int], min_rows: int
 
 
 @given(assigned(), least_rows)
-def test_no_line_is_longer_than_the_longest_and_no_partition_has_more_than_four_parts(
-    given_nodes: tuple[ByNode, int], min_rows: int
-) -> None:
+def test_load_and_parts_are_bounded(given_nodes: tuple[ByNode, int], min_rows: int) -> None:
+    """A takeover exceeds no earlier maximum load and splits a partition into four parts at most."""
     by_node, count = given_nodes
     new = take_over(by_node, count, min_rows)
     before = {node: rows(by_node.get(node, [])) for node in range(count)}

@@ -49,13 +49,14 @@ def entries(some: Stores, limit: int | None) -> int:
 
 
 @given(stores(), st.none() | st.integers(0, 40) | st.integers(0, 5_000_000))
-def test_windows_have_exactly_as_many_entries_as_allowed(some: Stores, limit: int | None) -> None:
+def test_window_size_is_exact(some: Stores, limit: int | None) -> None:
+    """Windows cover exactly as many entries as the limit allows."""
     backlog = sum(of.rows for of in some.values())
     assert entries(some, limit) == (backlog if limit is None else min(limit, backlog))
 
 
 @given(stores(), st.integers(1, 20))
-def test_with_fewer_everybodys_turn_comes_however_far_they_stand_apart(some: Stores, limit: int) -> None:
+def test_every_partition_gets_its_turn(some: Stores, limit: int) -> None:
     """Each store has its turn in a round of the parts in front; two that meet may put the turns out of order."""
     stands = positions(some)
     waits = dict.fromkeys(stands, 0)
@@ -94,7 +95,7 @@ def rows_apart(some: Stores) -> int:
     return sum((of.levels[-1] - level) // ROW for of in some.values() for level in of.levels)
 
 
-def test_a_new_partition_in_a_store_in_use_keeps_nobody_waiting() -> None:
+def test_new_partition_delays_nobody() -> None:
     """5 million messages are kept, 50 000 are read a batch, and 10 000 come."""
     old, new, other = PartitionKey(1, "t", 0), PartitionKey(1, "t", 1), PartitionKey(1, "t", 10_000)
     low, end = 1_000_000 * ROW, 6_000_000 * ROW

@@ -35,9 +35,8 @@ def committing(feed: Feed, **more: object) -> dict[str, str]:
     return feed.options("", **given)
 
 
-def test_from_spark_to_a_consumer_to_a_new_checkpoint_to_a_pull_consumer(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_spark_and_consumers_take_turns(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """Spark and two kinds of consumers each resume exactly where the one before ended."""
     group, settings = f"{feed.topic}_group", settings_of(feed)
     first = feed.send(100)
     sink = Batches()
@@ -78,9 +77,8 @@ def confirmed(consumer: ClientBalanceConsumer, count: int) -> list[bytes]:
 
 
 @pytest.mark.merge
-def test_the_group_follows_a_running_query_and_never_leads_it(
-    delta_spark: SparkSession, feed: Feed, tmp_path: Path
-) -> None:
+def test_group_follows_a_running_query(delta_spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
+    """The group's position follows a running query and never leads it."""
     feed.send(90)
     at_batch: list[int | None] = []
 

@@ -65,7 +65,8 @@ def told(cluster: FakeCluster) -> dict[str, int]:
     return {str(name): offset // ROW for name, offset in cluster.positions.items()}
 
 
-def test_the_planner_tells_what_is_complete_and_flushes_before_it_leaves() -> None:
+def test_planner_flushes_before_it_leaves() -> None:
+    """The planner sends the brokers completed positions, the last ones before it leaves."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
     one = planner(cluster, clock, commitOffsetsToBroker=True, startingOffsets="earliest")
     begin = one.initial()
@@ -81,7 +82,8 @@ def test_the_planner_tells_what_is_complete_and_flushes_before_it_leaves() -> No
     assert cluster.calls.index("leave") == len(cluster.calls) - 2
 
 
-def test_a_query_whose_web_ports_are_unknown_is_refused_at_its_start() -> None:
+def test_unknown_web_ports() -> None:
+    """A query fails at its start if the brokers' web ports are unknown."""
     cluster = FakeCluster()
     cluster.books_unknown = ConnectError("broker 1:127.0.0.1:8123 ...; check masterWebPort")
     one = planner(cluster, commitOffsetsToBroker=True)
@@ -91,7 +93,8 @@ def test_a_query_whose_web_ports_are_unknown_is_refused_at_its_start() -> None:
         one.initial()
 
 
-def test_slow_brokers_hold_nobody_up_and_are_told_the_newest_only(cluster: FakeCluster, opened: Open) -> None:
+def test_slow_brokers_get_the_newest_only(cluster: FakeCluster, opened: Open) -> None:
+    """Slow brokers delay nobody and get only the newest positions."""
     cluster.brokers_go_on.clear()
     one = opened(interval_seconds=0)
     for row in range(1, 100):
@@ -102,7 +105,8 @@ def test_slow_brokers_hold_nobody_up_and_are_told_the_newest_only(cluster: FakeC
     assert told(cluster) == {"1:t:0": 99, "1:t:1": 99}
 
 
-def test_only_what_moved_and_what_is_read_and_there_is_set(cluster: FakeCluster, opened: Open) -> None:
+def test_only_changed_positions_are_set(cluster: FakeCluster, opened: Open) -> None:
+    """The brokers get only positions that moved, of partitions that are read and exist."""
     one = opened(interval_seconds=0)
     others = {key("1:old:0"): 7 * ROW, key("9:t:0"): 7 * ROW, key("1:t:10000"): 7 * ROW}
     one.record(position(at(p0=1, p1=1).merge(others), cluster.shown()))
@@ -130,7 +134,7 @@ def test_a_failure_is_one_warning_and_is_tried_again(
     assert f"group g on the brokers was not written, so it is behind; trying again: {failure}" in caplog.text
 
 
-def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeCluster, opened: Open) -> None:
+def test_close_waits_for_the_first_position(cluster: FakeCluster, opened: Open) -> None:
     """Else the next reader of the group, who asks at once, would begin anew."""
     cluster.untold.set()
     one = opened()
@@ -144,7 +148,7 @@ def test_a_group_is_let_go_only_when_its_first_position_is_told(cluster: FakeClu
     assert not closing.is_alive()
 
 
-def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_once(
+def test_start_before_positions_past_the_data(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A topic was created again. The query has nothing to read, and what comes later is to be read by the group."""
@@ -159,9 +163,10 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_them_back_at_on
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50), st.booleans()), min_size=1, max_size=12))
-def test_whatever_fails_on_the_way_the_brokers_end_where_the_query_ended_and_never_lead(
+def test_brokers_catch_up_after_failures(
     steps: list[tuple[int, int, bool]],
 ) -> None:
+    """The brokers never lead the query and end where it ended, whatever fails on the way."""
     cluster = FakeCluster()
     one = BrokerPositions(options(), cluster, interval_seconds=0, waits=Waits(retry=0))
     one.open(cluster.shown())

@@ -55,13 +55,14 @@ def test_only_sources_whose_lag_is_known_are_told_of() -> None:
     assert [(one.query_id, one.batch_id, one.source, one.rows_behind) for one in told] == [("q", 7, 2, 10)]
 
 
-def test_a_callback_that_fails_is_logged_and_later_ones_come(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_callback_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The listener logs each failure of its callback and still calls it again."""
     text = json.dumps({"id": "q", "name": None, "batchId": 7, "sources": [ENDS, ENDS]})
     LagListener(lambda _: 1 / 0).onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=text)))
     assert len(caplog.records) == 2
 
 
-def test_a_store_counts_once_by_its_partition_that_is_furthest_behind() -> None:
+def test_lag_of_a_store_counts_once() -> None:
     """A partition without an end has all to read, and one past its topic's end nothing."""
     end = as_json({"1:t:0": 4, "1:t:1": 7, "1:t:10000": 12})
     latest = as_json({"1:t:0": 10, "1:t:1": 10, "1:t:10000": 10, "1:t:20000": 5})

@@ -46,9 +46,8 @@ def place() -> Iterator[Place]:
 
 
 @given(fails=st.lists(st.booleans(), min_size=1, max_size=20), keeps_up=st.booleans())
-def test_whatever_fails_values_are_written_in_order_and_the_last_one_in_the_end(
-    fails: list[bool], keeps_up: bool
-) -> None:
+def test_values_are_written_in_order(fails: list[bool], keeps_up: bool) -> None:
+    """The writer writes values in order and the last one in any case, whatever fails."""
     place = Place()
     one = place.writer(retry=0.0, keeps_up=keeps_up)
     for value, fail in enumerate(fails):
@@ -63,7 +62,8 @@ def test_whatever_fails_values_are_written_in_order_and_the_last_one_in_the_end(
         assert place.written == list(range(len(fails)))
 
 
-def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_written(place: Place) -> None:
+def test_final_error_stops_writing(place: Place) -> None:
+    """The writer raises its final error on every later call and writes nothing more."""
     one = place.writer(ends_by=KeyError)
     place.error = KeyError("superseded")
     one.put(1)
@@ -77,7 +77,8 @@ def test_the_error_that_ends_it_is_raised_from_then_on_and_nothing_more_is_writt
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_between_two_writes_or_tries_there_is_time_until_it_ends(place: Place, fails: bool) -> None:
+def test_interval_between_writes(place: Place, fails: bool) -> None:
+    """The writer waits between two writes or tries until it is finished."""
     one = place.writer(interval_seconds=3600.0)
     place.error = OSError("full") if fails else None
     one.put(1)
@@ -106,7 +107,9 @@ def test_an_answer_and_an_error_come_back(place: Place) -> None:
     assert one.call(lambda: 2, 30) == 2
 
 
-def test_a_signal_handler_that_raises_ends_the_wait_and_leaves_nothing_locked(place: Place) -> None:
+def test_signal_handler_that_raises(place: Place) -> None:
+    """A signal handler that raises ends the wait and leaves nothing locked."""
+
     def leave(_signal: int, _frame: FrameType | None) -> None:
         raise SystemExit(0)
 

@@ -108,9 +108,7 @@ def places(tmp_path: Path, feed: Feed) -> Places:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
-def test_after_a_stop_in_a_process_of_its_own_the_table_trails_by_a_batch_at_most(
-    delta_spark: SparkSession, feed: Feed, places: Places, number: signal.Signals
-) -> None:
+def test_table_after_a_signal(delta_spark: SparkSession, feed: Feed, places: Places, number: signal.Signals) -> None:
     """Stopped while batches follow each other, by a signal to the driver: its JVM and the Python that started it."""
     feed.send(ROWS)
     places.read_all(delta_spark)
@@ -146,7 +144,7 @@ def test_available_now_ends_with_nothing_behind(delta_spark: SparkSession, feed:
     assert seen.table == seen.sink == places.end_of(2)
 
 
-def test_the_next_start_closes_the_gap_before_any_batch(delta_spark: SparkSession, feed: Feed, places: Places) -> None:
+def test_next_start_closes_the_gap(delta_spark: SparkSession, feed: Feed, places: Places) -> None:
     """A trigger that does not come a second time leaves the table a batch behind: the bound is reached."""
     for number in range(2):
         feed.send(ROWS)

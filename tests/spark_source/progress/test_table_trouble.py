@@ -78,9 +78,7 @@ def test_a_query_goes_on_as_without_a_table(
         ("before_write", "hangs", r"the offsets table at /memory gave no answer within 0\.05 s"),
     ],
 )
-def test_a_table_that_is_in_trouble_at_the_start_is_an_error_in_time(
-    storage: FakeStorage, when: str, fault: str, said: str
-) -> None:
+def test_trouble_at_the_start(storage: FakeStorage, when: str, fault: str, said: str) -> None:
     """The first answer has to be kept before anything is read."""
     setattr(storage, when, FAULTS[fault](storage))
     one = open_planner(storage, SHORT)
@@ -142,7 +140,7 @@ def test_available_now_leaves_nothing_behind(storage: FakeStorage) -> None:
     assert storage.commits == [both(1), both(61), both(100)]
 
 
-def test_the_group_is_given_back_when_the_last_position_is_written(storage: FakeStorage) -> None:
+def test_group_is_released_after_the_last_write(storage: FakeStorage) -> None:
     """Else the next run could begin before it."""
     cluster = FakeCluster(rows=(0, 100))
     one = open_planner(storage, cluster=cluster)
@@ -166,7 +164,8 @@ def test_the_group_is_given_back_when_the_last_position_is_written(storage: Fake
     faults=st.lists(st.sampled_from(["none", "fails", "conflicts", "answer lost"]), max_size=30),
     batches=st.integers(1, 12),
 )
-def test_the_table_never_leads_never_goes_back_and_is_level_in_the_end(faults: list[str], batches: int) -> None:
+def test_table_never_leads(faults: list[str], batches: int) -> None:
+    """The table never leads or goes back, and catches up at the end, whatever fails."""
     storage, left, complete = FakeStorage(), list(faults), [0]
     led: list[dict[str, int]] = []
 
@@ -220,7 +219,7 @@ print("closed")
 """
 
 
-def test_a_disk_that_does_not_answer_keeps_neither_the_query_nor_the_process(tmp_path: Path) -> None:
+def test_hanging_disk(tmp_path: Path) -> None:
     """delta-rs waits in its own code, where Python has no say."""
     found = subprocess.run(
         [sys.executable, "-c", HANGING, str(tmp_path / "offsets")], capture_output=True, text=True, timeout=60

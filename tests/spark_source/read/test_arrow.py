@@ -87,7 +87,8 @@ def test_offsets_are_given_only_where_they_are_known(
     assert lenient.missing.total() == 1
 
 
-def test_filters_drop_other_tags_that_the_broker_let_through() -> None:
+def test_filter_drops_other_tags() -> None:
+    """The decoder drops messages with other tags that the broker let through."""
     # "Aa" and "BB" have one hash in Java, which is all that a broker compares.
     sent = pack(message(b"1", "Aa"), message(b"2", "BB"), message(b"3"), message(b"4", "Aa", k="v"))
     batch = decoder().decode([sent], OffsetRule.UNKNOWN, frozenset({"Aa"}))
@@ -120,7 +121,8 @@ def test_a_row_for_each_message_of_all_packs(include_attributes: bool) -> None:
     assert ("attributes" in names) == include_attributes
 
 
-def test_a_message_that_cannot_be_parsed_is_named_by_its_place() -> None:
+def test_unparsable_message_names_its_place() -> None:
+    """The error for a message that cannot be parsed names its offsets."""
     packs = [pack(message(b"x")), pack(message(b"y"), raw_message(b"\0\0\0\x63k=v"), message(b"z"), start=308)]
     with pytest.raises(
         CorruptMessage, match=r"offsets \[336, 364\): attributes of 99 bytes in a payload of 7"

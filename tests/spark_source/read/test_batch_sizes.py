@@ -26,7 +26,8 @@ def batches(sizes: list[int]) -> list[pa.RecordBatch]:
 
 @pytest.mark.parametrize(("max_rows", "max_bytes"), [(50, 10_000), (10_000, 50 * 8)])
 @given(sizes=st.lists(st.integers(0, 90), max_size=20))
-def test_regrouped_batches_have_the_same_rows_in_good_sizes(max_rows: int, max_bytes: int, sizes: list[int]) -> None:
+def test_regrouped_batches(max_rows: int, max_bytes: int, sizes: list[int]) -> None:
+    """Regrouped batches have the same rows in order and a good size."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_read, "MIN_BATCH_ROWS", 10)
         patch.setattr(task_read, "MAX_BATCH_ROWS", max_rows)
@@ -63,9 +64,8 @@ def pack(start: int, sizes: list[int]) -> Pack:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 40), max_size=9)), max_size=30), st.booleans())
-def test_packs_of_a_range_are_put_together_until_they_make_a_batch(
-    sizes: list[tuple[int, list[int]]], all_end: bool
-) -> None:
+def test_packs_are_gathered_by_range(sizes: list[tuple[int, list[int]]], all_end: bool) -> None:
+    """Packs of a range are put together until they are enough for a batch."""
     packs = [(number, pack(28 * at, of_one)) for at, (number, of_one) in enumerate(sizes)]
     ends: list[tuple[int, Pack | None]] = [(number, None) for number in range(3)] if all_end else []
     with pytest.MonkeyPatch.context() as patch:

@@ -73,7 +73,8 @@ def test_schema_is_what_spark_makes_of_ours(rows: RowOptions) -> None:
     assert [batch.schema for batch in batches] == [arrow_schema(rows)]
 
 
-def test_a_row_for_each_record_with_what_its_message_has() -> None:
+def test_row_for_each_record() -> None:
+    """Each record becomes a row with the fields of its message."""
     table = read([sent(a_pack(b"one", b"two"), "s", via="dp"), sent(a_pack(b"", k="v"))], include_attributes=True)
     same = {"topic": "clicks", "partitionKey": str(KEY), "brokerId": 7, "partition": 10_003, "messageTime": None}
     origin = {"inlongGroupId": "g", "inlongStreamId": "s", "dataTime": AT}
@@ -120,7 +121,7 @@ def test_a_bad_message_is_kept_where_tags_are_picked() -> None:
     assert [row["messageId"] for row in table.to_pylist()] == [0]
 
 
-def test_many_records_come_in_batches_of_a_bounded_size() -> None:
+def test_many_records_in_bounded_batches() -> None:
     """What packs unpack to is not held at once."""
     large = [sent(a_pack(bytes(20 << 20))) for _ in range(4)]
     decoder = PackDecoder(rows=RowOptions(payload="inlong"), time_zone="UTC")
@@ -133,7 +134,8 @@ def test_many_records_come_in_batches_of_a_bounded_size() -> None:
 
 
 @pytest.mark.parametrize("attributes", [False, True])
-def test_a_message_whose_tag_or_attributes_would_fill_the_memory_is_bad(attributes: bool) -> None:
+def test_tag_or_attributes_that_fill_memory(attributes: bool) -> None:
+    """A message is bad if its tag or attributes, once per record, would fill the memory."""
     pack = encode_pack([RecordGroup(ATTRIBUTES, [b""] * 100_000)], made_ms=1)
     large = sent(pack, via="v" * 6_000) if attributes else sent(pack, "v" * 6_000)
     table = read([sent(a_pack(b"x")), large], include_attributes=attributes, bad_messages="keep")

@@ -49,7 +49,8 @@ def rows(
     return [row for batch in read_task(parse_options(given), task, place) for row in batch.to_pylist()]
 
 
-def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now(tmp_path: Path) -> None:
+def test_broker_that_moved_after_planning(tmp_path: Path) -> None:
+    """A task reads a broker at its new address if the broker moved after planning."""
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("moved", 1, 1)]) as tube:
         tube.load("moved", [NewMessage(0, b"%03d" % number) for number in range(50)])
         settings = ClientSettings((tube.master_address,))
@@ -76,9 +77,8 @@ def test_a_broker_that_moved_since_the_batch_was_planned_is_read_where_it_is_now
             read()
 
 
-def test_a_worker_of_sparks_does_not_look_through_its_imports_after_each_task(
-    tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_freezes_its_imports(tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Spark worker freezes its imports so that garbage collection skips them after each task."""
     tube.create_topic(TopicConfig("frozen", 1, 1))
     gc.unfreeze()  # the tests' own imports
     rows(tube, "frozen", 0)
@@ -89,9 +89,7 @@ def test_a_worker_of_sparks_does_not_look_through_its_imports_after_each_task(
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
-def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
-    tube: EmbeddedTubeMQ, strict: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_topic_that_grew_after_planning(tube: EmbeddedTubeMQ, strict: str, caplog: pytest.LogCaptureFixture) -> None:
     """Its store's index has entries of the new partition, too."""
     topic = f"grown_{strict}"
     tube.create_topic(TopicConfig(topic, 1, 1))
@@ -104,9 +102,7 @@ def test_a_topic_that_grew_since_the_batch_was_planned_has_lost_nothing(
 
 
 @pytest.mark.parametrize("payload", ["raw", "auto"])
-def test_places_say_the_order_of_a_partition_whoever_reads_which_part_of_it(
-    tube: EmbeddedTubeMQ, payload: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_places_order_a_partition(tube: EmbeddedTubeMQ, payload: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And they are the same in each attempt, however its messages came in packs, and whatever is bad beside them."""
     topic = f"placed_{payload}"
     tube.create_topic(TopicConfig(topic, 1, 2))

@@ -14,7 +14,8 @@ pytestmark = pytest.mark.merge
 
 
 @pytest.mark.spark
-def test_a_failed_task_is_read_again_and_doubles_nothing(feed: Feed, tmp_path: Path) -> None:
+def test_failed_task_is_read_again(feed: Feed, tmp_path: Path) -> None:
+    """Spark reads a failed task again, and no row is doubled."""
     feed.send(3000)
     options = feed.options(startingOffsets="earliest", maxOffsetsPerTrigger=2000)
     done = run_module("tests.spark_source.flaky_source", json.dumps(options), str(tmp_path))

@@ -42,9 +42,7 @@ class Pair(FakeCluster):
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("available_now", [False, True])
-def test_a_broker_that_comes_back_is_read_on_where_it_was(
-    restarted: bool, available_now: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_broker_resumes_after_absence(restarted: bool, available_now: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Also with a moment between, when it is listed and its topics are not yet: so it is on Apache's master."""
     clock, cluster = FakeClock(), Pair()
     one = planner(cluster, clock, failOnDataLoss="false")
@@ -81,7 +79,8 @@ def test_a_broker_that_comes_back_is_read_on_where_it_was(
 
 
 @pytest.mark.parametrize("available_now", [False, True])
-def test_a_broker_that_is_away_is_an_error_that_says_what_to_do(available_now: bool) -> None:
+def test_absent_broker_is_an_error(available_now: bool) -> None:
+    """The error for a broker that is away says what to do."""
     cluster = Pair()
     cluster.away()
     one = planner(cluster)
@@ -106,7 +105,8 @@ def recorded(cluster: FakeCluster, table: Path, rows: dict[str, int]) -> Offsets
     return OffsetsTable(str(table))
 
 
-def test_at_latest_a_broker_that_is_away_goes_on_where_the_table_has_it(tmp_path: Path) -> None:
+def test_latest_with_an_absent_broker(tmp_path: Path) -> None:
+    """A query at latest begins where the table has a broker that is away."""
     cluster = Pair()
     recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
     cluster.away()
@@ -114,9 +114,10 @@ def test_at_latest_a_broker_that_is_away_goes_on_where_the_table_has_it(tmp_path
     assert one.initial() == as_json({"1:t:0": 10, "2:t:0": 5})
 
 
-def test_at_earliest_a_broker_that_is_away_is_read_from_its_first_message_whatever_the_table_has(
+def test_earliest_with_an_absent_broker(
     tmp_path: Path,
 ) -> None:
+    """A query at earliest reads a returning broker from its first message despite the table."""
     clock, cluster = FakeClock(), Pair()
     recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})
     cluster.away()
@@ -139,9 +140,7 @@ def test_at_earliest_a_broker_that_is_away_is_read_from_its_first_message_whatev
         ('{"1:t:0": 28, "2:t:0": 140, "default": "earliest"}', 1),
     ],
 )
-def test_a_new_checkpoint_takes_along_what_is_known_of_a_broker_that_is_away(
-    starting: str, first: int, tmp_path: Path
-) -> None:
+def test_new_checkpoint_with_an_absent_broker(starting: str, first: int, tmp_path: Path) -> None:
     """And the table knows it still after commits of the run."""
     clock, cluster = FakeClock(), Pair()
     table = recorded(cluster, tmp_path / "table", {"1:t:0": 6, "2:t:0": 5})

@@ -29,7 +29,8 @@ def cluster(*, down: bool = True) -> FakeCluster:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(restarted: bool) -> None:
+def test_start_of_a_broker_that_returns(restarted: bool) -> None:
+    """A partition begins at its planned start when its broker is back."""
     clock, one_down = FakeClock(), cluster()
     one = planner(one_down, clock, startingOffsets="earliest")
     start = as_json({"1:t:0": 3})
@@ -65,12 +66,14 @@ def test_a_partition_begins_where_it_was_to_when_its_broker_is_back(restarted: b
         ({"startingTimestamp": 300_000}, r"startingTimestamp is a time, .* the broker of 2:t:0 does not answer"),
     ],
 )
-def test_a_beginning_that_all_brokers_must_be_asked_for_is_an_error(starting: dict[str, object], said: str) -> None:
+def test_starts_that_need_all_brokers(starting: dict[str, object], said: str) -> None:
+    """A start that depends on all brokers is an error if one is down."""
     with pytest.raises(ConnectError, match=said):
         planner(cluster(), None, **starting).initial()
 
 
-def test_the_group_goes_on_from_the_table_without_a_broker(tmp_path: Path) -> None:
+def test_group_start_from_the_table(tmp_path: Path) -> None:
+    """The group resumes from the table while a broker is down."""
     clock, one_down, table = FakeClock(), cluster(down=False), tmp_path / "table"
     before = planner(one_down, offsetsTable=table)
     before.complete(as_json({"1:t:0": 4, "2:t:0": 5}))
@@ -84,7 +87,8 @@ def test_the_group_goes_on_from_the_table_without_a_broker(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("since_the_start", [True, False])
-def test_available_now_reads_the_rest_and_does_not_pass_for_complete(since_the_start: bool) -> None:
+def test_available_now_is_not_complete(since_the_start: bool) -> None:
+    """AvailableNow reads the rest and then fails if a broker is down."""
     clock, one_down = FakeClock(), cluster(down=since_the_start)
     one = planner(one_down, clock, startingOffsets="earliest")
     one.freeze_target()
@@ -98,7 +102,7 @@ def test_available_now_reads_the_rest_and_does_not_pass_for_complete(since_the_s
         one.latest(end, None)
 
 
-def test_available_now_goes_on_with_a_broker_that_is_back_in_time() -> None:
+def test_available_now_with_a_late_broker() -> None:
     """To where that ended when it was heard first."""
     clock, one_down = FakeClock(), cluster()
     one = planner(one_down, clock, startingOffsets="earliest")
@@ -122,7 +126,8 @@ def test_a_batch_read_is_whole_or_an_error(fail: str) -> None:
         plan_batch(chosen, cluster(), ProgressTable(chosen))
 
 
-def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_with() -> None:
+def test_replayed_first_batch_waits() -> None:
+    """A first batch that runs again fails until all brokers of its plan answer."""
     clock, made = FakeClock(), cluster(down=False)
     one = planner(made, clock, startingOffsets="earliest")
     start = one.initial()
@@ -139,7 +144,8 @@ def test_a_first_batch_that_is_run_again_waits_for_the_brokers_it_was_planned_wi
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_broker_that_falls_silent_between_two_questions_is_not_left_out_of_that_batch(fail: bool) -> None:
+def test_broker_silent_during_planning(fail: bool) -> None:
+    """Planning fails if a broker falls silent between two questions of a batch."""
     chosen, made = options(startingOffsets="earliest", failOnDataLoss=fail), cluster()
     finder = OffsetFinder(made.lookup(), chosen, ProgressTable(chosen))
     look = Snapshot.of(Layout(chosen.selector(), made.shown()), made.lookup())
@@ -148,9 +154,7 @@ def test_a_broker_that_falls_silent_between_two_questions_is_not_left_out_of_tha
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_a_first_batch_that_is_run_again_leaves_nothing_out_unless_the_user_says_so(
-    away: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_replayed_first_batch_is_whole(away: bool, caplog: pytest.LogCaptureFixture) -> None:
     """The query reads less than before, or the master does not list a broker now."""
     clock, made = FakeClock(), cluster(down=False)
     one = planner(made, clock, startingOffsets="earliest")

@@ -55,7 +55,8 @@ def test_what_is_read_has_to_exist() -> None:
 # Batches
 
 
-def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
+def test_idle_query_asks_little() -> None:
+    """An idle query gets its own start back, and the brokers are rarely asked."""
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock, startingOffsets="latest")
     start = one.initial()
@@ -68,7 +69,8 @@ def test_an_idle_query_gets_its_own_start_back_and_asks_little() -> None:
     assert cluster.count("bounds") - asked <= 1 / MIN_REFRESH_SECONDS
 
 
-def test_brokers_that_answer_slowly_are_asked_for_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_brokers_are_asked_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner spends a tenth of its time on questions if brokers answer slowly."""
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock, startingOffsets="earliest")
     at, snapshot = one.initial(), FakeLookup.snapshot
@@ -88,7 +90,8 @@ def test_brokers_that_answer_slowly_are_asked_for_a_tenth_of_the_time(monkeypatc
     assert 0.08 < sum(took) / (clock.now - began) < 0.12
 
 
-def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
+def test_same_batch_has_the_same_tasks() -> None:
+    """A batch has the same tasks whenever it is planned, whatever arrived since."""
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock)
     start, end = as_json({"1:t:0": 0, "1:t:1": 0}), as_json({"1:t:0": 4, "1:t:1": 4})
@@ -99,7 +102,8 @@ def test_the_same_batch_is_dealt_the_same_whatever_arrived() -> None:
     assert planner(cluster).partitions(start, end) == first
 
 
-def test_partitions_that_appear_are_read_from_their_beginning() -> None:
+def test_new_partitions() -> None:
+    """The planner reads a new partition from its first message."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(2, 10))
     one = planner(cluster, clock)
     start = one.initial()
@@ -144,7 +148,8 @@ def test_tasks_are_told_what_is_known_of_offsets() -> None:
 # The group
 
 
-def test_the_group_is_joined_and_told_what_its_nodes_have() -> None:
+def test_group_is_joined_and_informed() -> None:
+    """The planner joins the group and reports the partitions of its nodes once."""
     cluster = FakeCluster(partitions=3)
     one = planner(cluster, groupJoinTimeout="7s")
     start = one.initial()
@@ -157,7 +162,8 @@ def test_the_group_is_joined_and_told_what_its_nodes_have() -> None:
     assert cluster.count("report") == reports
 
 
-def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:
+def test_group_in_use() -> None:
+    """A group that is in use is an error, and the planner leaves it once."""
     cluster = FakeCluster()
     cluster.refusal = NodeIdConflict(430, "held")
     one = planner(cluster)
@@ -169,7 +175,8 @@ def test_a_group_that_is_held_is_an_error_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("available_now", [False, True])
-def test_the_end_gives_everything_back_once_and_the_group_first(available_now: bool) -> None:
+def test_close_releases_everything_once(available_now: bool) -> None:
+    """Closing leaves the group and then closes the lookup, each once."""
     cluster = FakeCluster()
     one = planner(cluster)
     if available_now:
@@ -197,7 +204,8 @@ def test_a_lost_group_ends_the_query(available_now: bool) -> None:
 # Trigger.AvailableNow
 
 
-def test_available_now_ends_at_its_target_though_messages_keep_coming() -> None:
+def test_available_now_ends_at_its_target() -> None:
+    """AvailableNow ends at its target although messages keep arriving."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
     one = planner(cluster, clock, startingOffsets="earliest")
     one.freeze_target()

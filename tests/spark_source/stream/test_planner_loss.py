@@ -16,7 +16,8 @@ from tubeclient.errors import DataLoss
 from tubeclient.keys import StoreKey, TopicLayout
 
 
-def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:
+def test_planned_partition_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+    """A planned range is a loss if its partition no longer exists."""
     start, end = as_json({"1:t:0": 0, "2:t:0": 1}), as_json({"1:t:0": 4, "2:t:0": 4})
     with pytest.raises(DataLoss, match="partition 2:t:0 should be read from 28, but the cluster no longer lists it"):
         planner(FakeCluster()).partitions(start, end)
@@ -26,7 +27,7 @@ def test_a_planned_range_whose_partition_went_is_a_loss(caplog: pytest.LogCaptur
     assert caplog.text.count("continuing: partition 2:t:0") == 1
 
 
-def test_before_a_run_joins_its_group_it_can_ask_what_has_expired() -> None:
+def test_expired_before_joining() -> None:
     """As `ingest` does for the tables of streams, each of which ends elsewhere."""
     cluster, behind = FakeCluster(partitions=1, rows=(3, 10)), Offsets({key("1:t:0"): 0})
     one, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
@@ -41,9 +42,7 @@ def test_before_a_run_joins_its_group_it_can_ask_what_has_expired() -> None:
 
 @pytest.mark.parametrize("rows", [4, 10, 12])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_topic_that_went_and_came_again_is_read_from_its_beginning(
-    rows: int, restarted: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_recreated_topic(rows: int, restarted: bool, caplog: pytest.LogCaptureFixture) -> None:
     """However long it has grown: what stood at its name is forgotten, in the checkpoint too."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock, failOnDataLoss="false")
@@ -120,7 +119,7 @@ def test_a_passing_wrong_look_is_no_loss() -> None:
     assert planner(cluster).latest(as_json({"1:t:0": 5, "1:t:1": 5}), None) == as_json({"1:t:0": 10, "1:t:1": 10})
 
 
-def test_after_a_lost_tail_that_was_accepted_what_comes_is_read(caplog: pytest.LogCaptureFixture) -> None:
+def test_reading_after_a_lost_tail(caplog: pytest.LogCaptureFixture) -> None:
     """Also where the topic was made anew, and it takes years until it is as long as it was."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 3))
     one = planner(cluster, clock, failOnDataLoss="false")
@@ -154,7 +153,7 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_available_now_and_a_tail_that_is_lost_while_it_runs(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_tail_lost_during_available_now(fail: bool, caplog: pytest.LogCaptureFixture) -> None:
     """It ends where the broker does, and says what is missing; what comes later belongs to the next run."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 10))
     one = planner(cluster, clock, failOnDataLoss=str(fail).lower())
@@ -175,7 +174,7 @@ def test_available_now_and_a_tail_that_is_lost_while_it_runs(fail: bool, caplog:
 
 
 @pytest.mark.parametrize("rows", [(8, 10), (0, 3)])
-def test_a_partition_that_was_taken_out_of_assign_is_no_loss(rows: tuple[int, int]) -> None:
+def test_partition_removed_from_assign(rows: tuple[int, int]) -> None:
     """Its broker may hold what it will."""
     one = planner(FakeCluster(rows=rows), subscribe=None, assign='["1:t:0"]')
     high = rows[1]
@@ -204,9 +203,7 @@ def with_a_new_partition(
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
-    restarted: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_expiry_before_a_new_partitions_batch(restarted: bool, caplog: pytest.LogCaptureFixture) -> None:
     """It enters at its store's first offset, with an empty batch; nobody knows whether the old messages are its own."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock)
@@ -232,7 +229,8 @@ def test_what_expires_before_the_first_batch_with_a_new_partition_is_a_warning(
         one.latest(end, None)
 
 
-def test_what_expires_of_a_new_partition_since_it_entered_is_a_loss() -> None:
+def test_expiry_after_a_partition_entered() -> None:
+    """Expired messages of a new partition are a loss if they arrived after it entered."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1)
     one = planner(cluster, clock)
     _, entered = with_a_new_partition(one, clock, cluster)

@@ -78,7 +78,7 @@ def left_by(name: str, arguments: list[str]) -> int:
     return int(told.read_text())
 
 
-def test_a_planner_that_releases_its_group_is_not_interrupted() -> None:
+def test_release_is_not_interrupted() -> None:
     """Spark sends SIGTERM to a planner that has met the end of its input just before."""
     code = f"""
 import os, signal, sys, types

@@ -19,7 +19,8 @@ def positions(folder: Path) -> dict[str, int]:
     return {str(name): at // ROW for name, at in table(folder).positions("g", ["t"]).items()}
 
 
-def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_start_survives_a_crash(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The first start survives a crash of the first batch unless the options change."""
     cluster = FakeCluster(rows=(0, 10))
     first = planner(cluster, offsetsTable=tmp_path).initial()
     cluster.rows[STORE] = (0, 16)
@@ -36,7 +37,8 @@ def test_the_first_answer_survives_a_crash_of_the_first_batch(tmp_path: Path, ca
         assert planner(cluster, offsetsTable=tmp_path, **other).initial() == as_json(begin)
 
 
-def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_warning_without_a_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The planner warns about a start that moves if there is no offsets table."""
     planner(FakeCluster(), startingOffsets="earliest").initial()
     planner(FakeCluster(), startingOffsets="latest", offsetsTable=tmp_path).initial()
     assert not caplog.records
@@ -44,7 +46,8 @@ def test_without_a_table_a_moving_beginning_is_warned_of(tmp_path: Path, caplog:
     assert "starts later the next time. Set offsetsTable" in caplog.text
 
 
-def test_the_table_holds_what_is_complete_and_what_is_behind(tmp_path: Path) -> None:
+def test_table_has_positions_and_lag(tmp_path: Path) -> None:
+    """The table stores the completed positions and how far they are behind."""
     cluster = FakeCluster(rows=(0, 10))
     one, start, end = (
         planner(cluster, offsetsTable=tmp_path),
@@ -73,7 +76,8 @@ def test_group_takes_each_topic_from_one_place(tmp_path: Path) -> None:
     assert one.initial() == as_json({"1:t:0": 4, "1:t:1": 1, "1:u:0": 7})
 
 
-def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(tmp_path: Path) -> None:
+def test_table_goes_back_before_a_batch(tmp_path: Path) -> None:
+    """The table goes back before a batch does if a lost tail is accepted."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 1000))
     more = {"offsetsTable": tmp_path, "failOnDataLoss": "false"}
     one = planner(cluster, clock, **more)
@@ -96,9 +100,7 @@ def test_where_a_lost_tail_is_accepted_the_table_goes_back_before_a_batch_does(t
     again.close()
 
 
-def test_a_query_that_begins_before_positions_past_the_data_sets_the_table_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_start_before_positions_past_the_data(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A topic was created again, and there is nothing to read yet: no batch will say where the group is."""
     cluster = FakeCluster(rows=(0, 10))
     one = planner(cluster, offsetsTable=tmp_path)
@@ -113,7 +115,7 @@ def test_a_query_that_begins_before_positions_past_the_data_sets_the_table_back(
     assert "the offsets table was past the end of the brokers' data in 1 partitions, such as 1:t:0" in caplog.text
 
 
-def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path) -> None:
+def test_late_confirmation_of_an_older_end(tmp_path: Path) -> None:
     """As with asynchronous progress tracking: Spark confirms a batch once a later one is in its log."""
     one = planner(FakeCluster(partitions=1), offsetsTable=tmp_path)
     for at, confirmed in ((4, None), (7, None), (10, 4), (10, 7)):
@@ -124,7 +126,8 @@ def test_an_older_end_that_spark_confirms_late_moves_nothing_back(tmp_path: Path
     one.close()
 
 
-def test_a_first_batch_without_rows_is_complete_when_spark_asks_on(tmp_path: Path) -> None:
+def test_first_batch_without_rows(tmp_path: Path) -> None:
+    """A first batch without rows is complete once Spark asks for the next one."""
     one, group = planner(FakeCluster(partitions=1), offsetsTable=tmp_path), GroupKey("g", ["t"])
     start = one.initial()
     for _ in range(2):  # Spark asks again after a restart, too

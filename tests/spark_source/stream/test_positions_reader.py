@@ -27,7 +27,7 @@ SECRET = "hunter2-hunter2"
 KEYS = [PartitionKey(1, "clicks", number) for number in (0, 1, 10_000, 10_001)]
 
 
-def test_rows_are_sorted_and_a_position_counts_within_its_store() -> None:
+def test_sorted_rows_and_lag_of_each_position() -> None:
     """Before the store's first message, within, at the end, past it, and none."""
     keys = [*KEYS, PartitionKey(2, "clicks", 0)]
     bounds = {StoreKey(1, "clicks", 0): StoreBounds(2 * ENTRY, 10 * ENTRY)}
@@ -43,7 +43,8 @@ def test_rows_are_sorted_and_a_position_counts_within_its_store() -> None:
     assert [row["messagesBehindAtMost"] for row in rows] == [8, 3, 0, 0, 5]
 
 
-def test_the_columns_of_partitions_are_those_of_messages() -> None:
+def test_partition_columns_match_messages() -> None:
+    """Rows of positions have the same partition columns as rows of messages."""
     assert POSITIONS.names[: len(OF_PARTITIONS)] == list(OF_PARTITIONS)
 
 
@@ -117,7 +118,8 @@ def test_a_group_is_where_the_brokers_have_it(tube: EmbeddedTubeMQ) -> None:
     assert positions(tube, "consumer") == {**UNREAD, str(KEYS[0]): (0, 20, 5, 15), str(KEYS[3]): (0, 20, 20, 0)}
 
 
-def test_all_of_a_topic_is_from_the_offsets_table_if_any_is(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_topic_comes_from_one_place(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """A topic's positions all come from the offsets table if it has any of them."""
     commit(tube, "both", {KEYS[0]: 5 * ENTRY, KEYS[1]: 5 * ENTRY})
     table = OffsetsTable(str(tmp_path / "offsets"))
     table.open_run(GroupKey("both", ["clicks"]), 1).record([PartitionProgress(KEYS[0], 12 * ENTRY)])
@@ -133,7 +135,8 @@ def test_only_the_partitions_that_are_read_are_rows(tube: EmbeddedTubeMQ) -> Non
         positions(tube, "g", subscribe="clicks,no-such-topic")
 
 
-def test_a_broker_or_a_web_port_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+def test_unreachable_broker_or_web_port(tmp_path: Path) -> None:
+    """A read of positions fails if a broker or a web port does not answer."""
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks", stores=2)], brokers=2) as tube:
         assert len(positions(tube, "g", subscribe="clicks")) == 4
         with pytest.raises(ConnectError, match=r"^\[SERVER_UNREACHABLE\] broker 1:.* web port is unknown: no master"):

@@ -26,7 +26,8 @@ def tasks(partitions: Sequence[InputPartition]) -> dict[int, list[tuple[str, int
     return in_rows(one for one in partitions if isinstance(one, ReadTask))
 
 
-def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> None:
+def test_batches_are_contiguous() -> None:
+    """Each batch begins where the one before ended, although Spark does not say where."""
     cluster, clock = FakeCluster(partitions=1, rows=(0, 4)), FakeClock()
     one = reader(planner(cluster, clock, startingOffsets="earliest"))
     end = one.latestOffset()
@@ -39,7 +40,7 @@ def test_without_being_told_each_batch_begins_where_the_one_before_ended() -> No
     assert one.latestOffset() == as_json({"1:t:0": 6, "1:t:1": 2}), "what is new enters at its first offset"
 
 
-def test_without_being_told_a_restart_goes_by_the_checkpoint() -> None:
+def test_restart_from_the_checkpoint() -> None:
     """Of which Spark tells by asking for an empty batch there."""
     seen = as_json({"1:t:0": 5})
     one = reader(

@@ -45,7 +45,8 @@ def test_they_wait_no_longer_than_the_delay() -> None:
     assert clock.now == let_go + 60
 
 
-def test_triggers_that_want_everything_and_available_now_do_not_wait() -> None:
+def test_triggers_that_do_not_wait() -> None:
+    """AvailableNow and triggers without a limit do not wait for the minimum."""
     for freeze in (False, True):
         clock, cluster = FakeClock(), FakeCluster(rows=(0, 12))
         one = planner(cluster, clock, startingOffsets="earliest")

@@ -50,9 +50,10 @@ def read_on(
 
 
 @given(ENDS, ENDS, st.sampled_from([None, 1, 2, 7]), st.integers(0, 6))
-def test_each_partition_is_read_once_up_to_its_own_end_or_stays_past_it(
+def test_each_partition_ends_at_its_own_place(
     starts: list[int], ends: list[int], max_rows: int | None, killed_after: int
 ) -> None:
+    """Each partition is read once up to its own end, or not at all if it is past it."""
     cluster = cluster_of_two_stores()
     begin, until = (dict(zip(PARTITIONS, rows, strict=True)) for rows in (starts, ends))
     end = {name: max(begin[name], until[name]) for name in PARTITIONS}
@@ -68,7 +69,8 @@ def test_each_partition_is_read_once_up_to_its_own_end_or_stays_past_it(
         assert at == end[name]
 
 
-def test_a_time_ends_where_its_minute_begins_and_elsewhere_at_what_is_there() -> None:
+def test_end_at_a_time() -> None:
+    """A time ends a partition where its minute begins, or else at the end of the data."""
     cluster = cluster_of_two_stores(10)
     cluster.rows[StoreKey(1, "t", 1)] = (0, 5)
     until = OffsetSpec("until", Moment(8 * 60_000 + 59_000))
@@ -95,7 +97,8 @@ def test_ends_that_are_not_there(until: dict[str, int], said: str) -> None:
         one.freeze_target(until_rows(until))
 
 
-def test_an_end_before_the_beginning_is_an_error_unless_it_was_reached_before() -> None:
+def test_end_before_the_start() -> None:
+    """An end before the start is an error only before the first batch."""
     one = planner(cluster_of_two_stores(10), startingOffsets=in_json(dict.fromkeys(PARTITIONS, 5)))
     one.freeze_target(until_rows({**dict.fromkeys(PARTITIONS, 5), "1:t:1": 4}))
     start = one.initial()

@@ -45,7 +45,8 @@ def test_a_record_has_a_row_for_each_change(delta_spark: SparkSession) -> None:
         assert parsed.where("badReason IS NOT NULL").count() == 1
 
 
-def test_typed_has_a_row_of_each_change_and_of_each_bad_record(delta_spark: SparkSession) -> None:
+def test_row_for_each_change_and_bad_record(delta_spark: SparkSession) -> None:
+    """`typed` returns a row for each change and for each bad record."""
     bodies = [message("INSERT", TEXTS, TEXTS), b"x"]
     frame = delta_spark.createDataFrame([(n, body) for n, body in enumerate(bodies)], "n INT, value BINARY")
     rows = typed(frame, "canal-json", "id BIGINT, name STRING")

@@ -91,9 +91,8 @@ def driver(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield stack.enter_context(OtherDriver(HERE, tmp_path_factory.mktemp("driver"), confs))
 
 
-def test_packs_of_kafka_are_typed_rows_in_batch_and_stream(
-    driver: OtherDriver, broker: KafkaBroker, tmp_path: Path
-) -> None:
+def test_kafka_packs_in_batch_and_stream(driver: OtherDriver, broker: KafkaBroker, tmp_path: Path) -> None:
+    """Packs from Kafka become the same typed rows in batch and in stream."""
     options = {
         "kafka.bootstrap.servers": broker.bootstrap,
         "subscribe": "shop",

@@ -117,7 +117,8 @@ def test_a_record_is_decoded_where_it_is_read(delta_spark: SparkSession) -> None
     assert [row.id for row in target_rows(json_form.parse(decoded)).collect()] == [1]
 
 
-def test_a_batch_of_small_records_with_many_columns_is_cut() -> None:
+def test_wide_batches_are_cut() -> None:
+    """A batch of small records with many columns is decoded in pieces."""
     wide = pa.struct([(f"c{n}", pa.int64()) for n in range(600)])
     for kind, record, fewest, most in (
         (wide, b"{}", 7, 10),

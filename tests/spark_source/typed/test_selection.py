@@ -55,7 +55,8 @@ def select(
     ]
 
 
-def test_columns_are_renamed_cast_computed_and_left_out() -> None:
+def test_columns_renamed_cast_and_computed() -> None:
+    """The list renames, casts, computes, and leaves out columns."""
     text = """id AS n, price::DECIMAL(10, 2) AS price, CAST(ts AS DATE) AS day, s.f AS f, -- a comment
         list_transform(tags, lambda x: lower(x)) AS tags, sha256(Price)[1:4] AS h, 'x' AS source"""
     digest = hashlib.sha256(b"1.5").hexdigest()[:4]
@@ -63,7 +64,8 @@ def test_columns_are_renamed_cast_computed_and_left_out() -> None:
     assert select(text, RECORD, zone="Asia/Shanghai") == [{**expected, "source": "x"}]
 
 
-def test_all_columns_with_some_left_out_replaced_or_renamed() -> None:
+def test_star_with_exclude_replace_and_rename() -> None:
+    """A star takes all columns and supports EXCLUDE, REPLACE, and RENAME."""
     found = select("* EXCLUDE (S, tags, m) REPLACE (id + 1 AS ID)", RECORD)
     assert found == [{"id": 2, "Price": "1.5", "ts": datetime(2026, 1, 1, 20, tzinfo=UTC)}]
     [found] = select("* RENAME (price AS cost)", RECORD)
@@ -82,7 +84,8 @@ OTHER_DATA = "DuckDB and this Python have different data of {} for the time in {
 
 
 @pytest.mark.parametrize("zone", ["America/Vancouver", "Africa/Casablanca", "Europe/Amsterdam", "Asia/Shanghai"])
-def test_a_time_has_its_own_day_or_is_bad_where_two_have_other_data_of_a_zone(zone: str) -> None:
+def test_day_of_a_time_in_each_zone(zone: str) -> None:
+    """A time has its own day, or is bad if DuckDB and Python disagree about the zone."""
     texts = [
         f"{day} {time}"
         for day in ("1938-06-01", "1988-06-30", "2026-10-15", "2050-12-31")
@@ -94,7 +97,9 @@ def test_a_time_has_its_own_day_or_is_bad_where_two_have_other_data_of_a_zone(zo
     assert bad not in found or zone != "Asia/Shanghai"
 
 
-def test_times_of_a_zone_of_which_the_two_have_other_data_are_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zone_data_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time is bad if DuckDB and Python have different data for its zone."""
+
     class Older(ZoneInfo):  # Shanghai had another offset at this time
         def utcoffset(self, moment: datetime | None) -> timedelta | None:
             found = super().utcoffset(moment)
@@ -122,7 +127,8 @@ def test_times_of_a_zone_of_which_the_two_have_other_data_are_bad(monkeypatch: p
     assert select("id, t AS at", records[0], columns=TIMES, zone=zone)[0]["id"] == 1  # DuckDB does not see it
 
 
-def test_a_value_that_cannot_be_computed_makes_its_record_bad_and_no_other() -> None:
+def test_value_that_cannot_be_computed() -> None:
+    """A value that cannot be computed makes only its own record bad."""
     secret = {**RECORD, "id": 2, "Price": "secret"}
     found = select("id, price::DOUBLE AS price", RECORD, b"{", secret, {"id": 3}, {**secret, "id": 4})
     reason = "price cannot be computed from Price"
@@ -148,7 +154,8 @@ CHANGING = (
 )
 
 
-def test_a_message_of_duckdb_that_is_no_text_is_an_error_of_its_value() -> None:
+def test_duckdb_error_that_is_no_text() -> None:
+    """A record is bad if DuckDB's error for its value is not valid text."""
     texts = [{"Price": "é"}, {"Price": "4a"}]
     assert select("unhex(price) AS x", *texts) == ["x cannot be computed from Price", {"x": b"J"}]
 
@@ -205,13 +212,15 @@ def test_numbers_that_do_not_fit_are_bad() -> None:
         ("NULL AS n", "a type that tables do not have; write CAST(NULL AS TYPE)"),
     ],
 )
-def test_a_list_that_is_not_of_one_record_is_refused_at_the_start(text: str, reason: str) -> None:
+def test_lists_of_more_than_one_record(text: str, reason: str) -> None:
+    """A list that is not computed from one record alone is refused at the start."""
     with pytest.raises(ConfigurationError) as caught:
         Selection.of(text, COLUMNS, "UTC")
     assert reason in str(caught.value)
 
 
-def test_functions_that_are_macros_of_duckdbs_are_taken() -> None:
+def test_duckdb_macros() -> None:
+    """Expressions may call functions that are macros of DuckDB."""
     found = select("split_part(price, '.', 1) AS a, list_max(map_values(m)) AS b, if(id = 1, 'x', 'y') AS c", RECORD)
     assert [(row["a"], row["b"], row["c"]) for row in found] == [("1", 1, "x")]
 
@@ -233,7 +242,8 @@ def test_days_that_no_clock_shows_are_bad_on_any_level() -> None:
         assert [one if isinstance(one, str) else one["id"] for one in found] == [*[reason] * 3, 3, 4], text
 
 
-def test_an_expression_sees_no_file_and_no_variable_of_the_process() -> None:
+def test_expressions_see_no_variables() -> None:
+    """An expression sees no environment variable and no variable of the process."""
     secret = "hidden"  # noqa: F841
     for text in ("getenv('HOME') AS x", "getvariable('secret')::VARCHAR || 'x' AS x", "(FROM secret) AS x"):
         try:
@@ -285,7 +295,7 @@ def changes(text: str, *events: dict[str, Any]) -> list[Any]:
     return found
 
 
-def test_a_column_of_an_update_is_unknown_if_what_it_is_computed_of_is() -> None:
+def test_unknown_column_of_an_update() -> None:
     """Canal's message may name some of the columns only: the table keeps the values of the others."""
     text = "id, upper(name) AS who, name || n AS both, 'x' AS x, n AS number"
     whole = {"id": "1", "name": "a", "n": "5"}
@@ -304,13 +314,15 @@ def test_a_column_of_an_update_is_unknown_if_what_it_is_computed_of_is() -> None
     ]
 
 
-def test_a_field_of_a_struct_is_not_a_column_of_its_name() -> None:
+def test_struct_field_is_no_column() -> None:
+    """A field of a struct does not count as the column of the same name."""
     columns = pa.schema([("id", pa.int64()), ("f", pa.int64()), ("s", pa.struct([("f", pa.int64())]))])
     selection = Selection.of("s.f AS a, record.f AS b, record.s.f AS c", columns, "UTC")
     assert [one.needs for one in selection.outputs] == [("s",), ("f",), ("s",)]
 
 
-def test_a_delete_and_a_message_without_a_row_need_no_value() -> None:
+def test_deletes_need_no_values() -> None:
+    """A delete or a message without a row needs no computed value."""
     text = "id, coalesce(n, '0')::INT AS n, error(name)::VARCHAR AS e"
     [[row]] = changes(text, canal("DELETE", {"id": "1"}))
     assert row == {"id": 1, "n": None, "e": None, "is": "delete", "absent": ["n", "e"]}

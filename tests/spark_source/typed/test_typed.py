@@ -91,7 +91,8 @@ def test_wrong_arguments(delta_spark: SparkSession, arguments: dict[str, Any], s
         typed(source_rows(delta_spark, []), **{"format": "json", "schema": CLICKS, **arguments})
 
 
-def test_no_setting_of_the_session_changes_what_records_mean(delta_spark: SparkSession) -> None:
+def test_session_settings_change_no_row(delta_spark: SparkSession) -> None:
+    """No setting of the session changes what the records mean."""
     others = {
         "spark.sql.ansi.enabled": "true",
         "spark.sql.caseSensitive": "true",

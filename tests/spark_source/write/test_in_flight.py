@@ -63,9 +63,8 @@ def messages(sizes: Sequence[int]) -> list[OutgoingMessage]:
     st.integers(1, 4),
     st.integers(1, 5),
 )
-def test_all_is_sent_in_order_and_never_too_much_at_once(
-    batches: list[list[int]], max_slices: int, slice_messages: int
-) -> None:
+def test_sending_order_and_limit(batches: list[list[int]], max_slices: int, slice_messages: int) -> None:
+    """The window sends all messages in order and never exceeds its limits."""
     limits = {"MAX_SLICES": max_slices, "SLICE_MESSAGES": slice_messages, "SLICE_BYTES": 5_000}
     sender = FakeSender()
     with pytest.MonkeyPatch.context() as patch:

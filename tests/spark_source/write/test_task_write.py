@@ -47,7 +47,7 @@ def batches(values: Sequence[bytes], rows: int) -> Iterator[pa.RecordBatch]:
         )
 
 
-def test_two_attempts_at_once_send_each_row_twice_and_whole(tube: EmbeddedTubeMQ) -> None:
+def test_two_attempts_at_once(tube: EmbeddedTubeMQ) -> None:
     """As with speculation, where Spark lets one of them go on to the end for nothing."""
     rng = random.Random(4)
     values = [rng.randbytes(rng.choice([1, 28, 900, 20_000])) + b"%d" % number for number in range(3_000)]
@@ -92,9 +92,10 @@ class WatchedProducer(Producer):
 
 
 @pytest.mark.parametrize(("count", "size", "rows"), [(8_000, 10, 500), (60, 400_000, 5)])
-def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
+def test_slow_broker_delays_the_task(
     tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch, count: int, size: int, rows: int
 ) -> None:
+    """A slow broker delays the task, which buffers no more than its limit."""
     producers: list[WatchedProducer] = []
 
     def watched(*arguments: Any, **more: Any) -> WatchedProducer:
@@ -124,7 +125,8 @@ def test_a_slow_broker_holds_the_task_up_and_takes_no_memory(
     assert sum(bodies(tube, "rows").values()) == count
 
 
-def test_a_row_over_the_topics_limit_keeps_its_batch_back(tube: EmbeddedTubeMQ) -> None:
+def test_oversized_row(tube: EmbeddedTubeMQ) -> None:
+    """A row over the topic's limit is an error, and no row of its batch is sent."""
     rows = [*batches([b"c"] * 3, 3), *batches([b"d", b"d", bytes(1 << 20)], 3)]
     message = (
         r"row 5 of this task cannot be sent: with its attributes it has \d{7} bytes, but topic rows allows 1048576"

@@ -68,7 +68,8 @@ def test_what_is_read_can_be_written_and_read_again(delta_spark: SparkSession, f
     assert batch(delta_spark, plain_feed.options(filters=filters)).count() == 20  # the brokers know the tags
 
 
-def test_a_broker_that_refuses_fails_the_write_and_is_named(delta_spark: SparkSession, own_feed: Feed) -> None:
+def test_broker_that_refuses(delta_spark: SparkSession, own_feed: Feed) -> None:
+    """A write fails and names the broker if the broker refuses messages."""
     own_feed.tube.broker_faults().stop_writing = True
     message = r"gave up sending to topic own after \d+ attempts: sending to 1:own:\d: the server answered 503"
     with pytest.raises(Exception, match=message):

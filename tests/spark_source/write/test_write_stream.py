@@ -65,7 +65,8 @@ def test_a_topic_is_copied_over_a_restart(
 
 
 @pytest.mark.merge
-def test_a_batch_that_failed_is_sent_again_and_loses_nothing(delta_spark: SparkSession, tmp_path: Path) -> None:
+def test_failed_batch_is_sent_again(delta_spark: SparkSession, tmp_path: Path) -> None:
+    """A failed batch is sent again at the next start, and no row is lost."""
     with EmbeddedTubeMQ(tmp_path / "tube") as tube:
         feed = Feed.create(tube, "original", stores=1, partitions=2)
         copy = Feed.create(tube, "copy", stores=1, partitions=2)

@@ -32,7 +32,8 @@ def delivery(bodies: Sequence[bytes], damaged: dict[int, str] | None = None, **a
 
 
 @given(st.lists(GROUPS, max_size=6))
-def test_each_message_has_the_records_that_it_has_alone(messages: list[list[Group]]) -> None:
+def test_records_of_each_message(messages: list[list[Group]]) -> None:
+    """Each message in a delivery gives the same records as its pack alone."""
     packs = [
         encode_pack([RecordGroup(group.attributes, group.bodies) for group in groups], made_ms=5) for groups in messages
     ]
@@ -45,7 +46,8 @@ def test_each_message_has_the_records_that_it_has_alone(messages: list[list[Grou
 BAD = [pack(b"a"), b"no pack", pack(), b"\0\0\0\x63k=v", pack(b"b", b"c"), pack(), b"\x0f\x01\x0f\x01"]
 
 
-def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
+def test_bad_messages_in_place() -> None:
+    """A bad message comes in its place with its reason, body, and attributes if it is let through."""
     known: dict[str, Any] = {"groupId": "x"}
     found = list(delivery(BAD, {3: "damaged"}, **known).records())
     assert [[one.body for one in records] for _, records in found] == [[b"a"], [], [], [], [b"b", b"c"], [], []]
@@ -58,7 +60,8 @@ def test_bad_messages_are_kept_in_their_places_with_what_is_known() -> None:
     assert found[1][0].attributes == known
 
 
-def test_otherwise_they_are_an_error_that_names_the_message() -> None:
+def test_bad_message_is_an_error() -> None:
+    """A bad message raises CorruptMessage, which names it, unless bad ones are let through."""
     found = delivery(BAD).records()
     told = (
         r"partition 1:clicks:0, in the pack from offset 0 on, the message with id 101: "

@@ -74,16 +74,16 @@ def test_any_bytes_give_records_or_one_error(message: bytes, attributes: dict[st
 
 
 @given(st.data(), st.integers(1, 4), st.booleans())
-def test_a_pack_with_any_byte_changed_gives_records_or_one_error(
-    data: st.DataObject, version: int, snappy: bool
-) -> None:
+def test_pack_with_changed_byte(data: st.DataObject, version: int, snappy: bool) -> None:
+    """A pack with any byte changed gives records or one error."""
     whole = bytearray(a_pack(version, snappy=snappy))
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     test_any_bytes_give_records_or_one_error.hypothesis.inner_test(bytes(whole), {})  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_a_pack_that_is_cut_off_says_so_wherever_it_ends(version: int) -> None:
+def test_truncated_pack(version: int) -> None:
+    """A truncated pack is bad, wherever it ends."""
     whole = a_pack(version, snappy=False)
     for length in range(4, len(whole) - 2):
         reason(whole[:length] + whole[-2:])
@@ -158,7 +158,8 @@ def test_attributes_that_say_too_little(attributes: dict[str, str], said: str) -
     assert said in reason(encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5))
 
 
-def test_a_reason_is_short_however_long_the_attributes_are() -> None:
+def test_short_reason_for_long_attributes() -> None:
+    """The reason for a bad pack is short, however long the attributes are."""
     assert len(reason(encode_pack([RecordGroup({"k" * 60_000: ""}, [b"x"])], made_ms=5))) < 300
 
 
@@ -170,7 +171,8 @@ def test_a_reason_is_short_however_long_the_attributes_are() -> None:
         (" 20261122134559 ", datetime(2026, 11, 22, 13, 45)),
     ],
 )
-def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: datetime) -> None:
+def test_text_time_before_dt(text: str, time: datetime) -> None:
+    """A time written as text is read in the decoder's zone and takes precedence over dt."""
     pack = encode_pack([RecordGroup({**ATTRIBUTES, "t": text}, [b"x"])], made_ms=5)
     for zone in (UTC, ZoneInfo("Asia/Shanghai")):
         [found] = records_of(pack, {}, RecordDecoder(zone=zone))
@@ -180,7 +182,8 @@ def test_times_as_text_are_in_a_zone_and_count_before_dt(text: str, time: dateti
 @pytest.mark.parametrize(
     "attributes", [{"a": "b&c"}, {"a=b": "c"}, {"": "x"}, {"a": "x" * 70000}], ids=["amp", "equals", "empty", "long"]
 )
-def test_attributes_that_would_not_come_back_are_refused(attributes: dict[str, str]) -> None:
+def test_attributes_that_cannot_round_trip(attributes: dict[str, str]) -> None:
+    """The encoder refuses attributes that would not decode to the same ones."""
     with pytest.raises(ConfigurationError):
         encode_pack([RecordGroup(attributes, [b"x"])], made_ms=5)
 
@@ -210,7 +213,8 @@ def test_columns_of_good_and_bad_messages_together() -> None:
         ({"msgEnType": "2"}, a_pack(), "pack"),
     ],
 )
-def test_auto_believes_dataproxys_attributes_then_the_magic(attributes: dict[str, str], body: bytes, kind: str) -> None:
+def test_auto_trusts_attributes_then_magic(attributes: dict[str, str], body: bytes, kind: str) -> None:
+    """Auto detection trusts DataProxy's attributes first and the pack's magic bytes second."""
     found = records_of(body, attributes, RecordDecoder("auto"))
     assert [one.body for one in found] == {"raw": [body], "pack": [b"one", b"", b"three"], "objects": []}[kind]
 

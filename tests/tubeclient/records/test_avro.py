@@ -126,7 +126,8 @@ def test_texts_and_bytes() -> None:
     assert others(of(fixed(2), fixed(0, "N")), {b"\xff\0": (b"\xff\0", b""), b"\xff": f"{cut}1"}) == GOOD
 
 
-def test_uuids_durations_and_times_of_day_are_what_they_are_in_bytes() -> None:
+def test_raw_logical_types() -> None:
+    """UUIDs, durations, and times of day come as the text, bytes, or numbers in the record."""
     own = uuid.UUID(int=7)
     one = of(logical("string", "uuid"), fixed(16, logicalType="uuid"), fixed(12, "D", logicalType="duration"))
     months = struct.pack("<3I", 1, 2, 3)

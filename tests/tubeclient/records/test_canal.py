@@ -46,7 +46,8 @@ def test_rows_have_their_places_in_the_message() -> None:
     ]
 
 
-def test_an_update_of_the_key_deletes_the_row_that_had_the_former_one() -> None:
+def test_key_update_deletes_former_row() -> None:
+    """An update that changes the key also deletes the row with the former key."""
     moved = message("UPDATE", TEXTS, {**TEXTS, "id": "3"}, old=[{"name": "y"}, {"id": "2", "name": "z"}])
     first, second = ("update", *ROW), ("update", 3, *ROW[1:])
     assert short(canal(keys=("id",)), moved) == [[first, ("delete", 2, "z", "1.5000000000"), second]]

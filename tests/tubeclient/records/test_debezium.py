@@ -103,7 +103,8 @@ def test_what_has_no_row() -> None:
         ROW,
     ],
 )
-def test_a_row_without_an_envelope_is_bad_whatever_its_fields_are_called(row: Any) -> None:
+def test_row_without_envelope(row: Any) -> None:
+    """A row without an envelope is bad, whatever its fields are called."""
     assert short(debezium(), row) == ["op is missing"]
 
 
@@ -223,7 +224,7 @@ def test_a_placeholder_of_ones_own() -> None:
             Decoder(debezium(options={"unavailableValuePlaceholder": wrong}))
 
 
-def test_an_update_of_the_key_deletes_the_row_that_had_the_former_one() -> None:
+def test_key_update_deletes_former_row() -> None:
     """Debezium's connectors write a delete and an insert; what stands behind them, or an older one, does not always."""
     now = {"id": 2, "name": "y", "price": None}
     moved = event("u", before=ROW, after=now)

@@ -29,7 +29,8 @@ TEXTS: list[tuple[str, dict[str, Any], bytes]] = [
 
 
 @pytest.mark.parametrize(("kind", "more", "text"), TEXTS)
-def test_a_byte_order_mark_and_line_ends_are_no_part_of_a_record(kind: str, more: dict[str, Any], text: bytes) -> None:
+def test_bom_and_line_ends_are_stripped(kind: str, more: dict[str, Any], text: bytes) -> None:
+    """The decoder strips a byte order mark and line ends from each record."""
     assert others(spec(kind, PAIR, **more), {
         **dict.fromkeys((text, MARK + text, text + b"\n", text + b"\r\n\n", MARK + text + b"\r\n"), (1, "x")),
         **dict.fromkeys((b"", MARK, b"\r\n", MARK + b"\n"), "the record is empty"),

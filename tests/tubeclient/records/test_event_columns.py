@@ -86,7 +86,8 @@ DEBEZIUM: list[tuple[dict[str, Any], str, Any, Any]] = [
 ]  # fmt: skip
 
 
-def test_each_type_of_debezium_has_a_column_that_keeps_its_values() -> None:
+def test_debezium_types() -> None:
+    """Each Debezium type gets a column that preserves its values."""
     fields = [{**kind, "field": f"f{at}"} for at, (kind, *_) in enumerate(DEBEZIUM)]
     images = [{"type": "struct", "field": one, "fields": fields} for one in ("before", "after")]
     schema = {"type": "struct", "fields": [*images, {"type": "string", "field": "op"}]}
@@ -130,7 +131,8 @@ MYSQL: list[tuple[str, str, Any]] = [
 ]
 
 
-def test_each_type_of_mysql_has_a_column_that_keeps_its_values() -> None:
+def test_mysql_types() -> None:
+    """Each MySQL type gets a column that preserves its values."""
     types = {f"f{at}": kind for at, (kind, *_) in enumerate(MYSQL)}
     columns = canal_columns(json.dumps(types))
     assert list(columns.values()) == [kind for _, kind, _ in MYSQL]
@@ -189,7 +191,6 @@ def test_a_column_of_two_types_has_one_for_all_values(one: str, other: str, both
         *[("timestamp", "TIMESTAMP", False), ("STRING", "INT or STRING", True)],
     ],
 )
-def test_a_column_has_values_of_another_type_as_they_are_or_refuses_them_or_changes_them(
-    kind: str, events: str, changes: bool
-) -> None:
+def test_changes_values(kind: str, events: str, changes: bool) -> None:
+    """The answer is true only if a column silently alters some values of the other type."""
     assert changes_values(kind, events) is changes

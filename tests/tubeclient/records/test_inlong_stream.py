@@ -22,7 +22,8 @@ def nested(name: str, kind: str, form: object) -> dict[str, Any]:
     return {"fieldName": name, "fieldType": kind, "fieldFormat": json.dumps(form)}
 
 
-def test_a_stream_says_columns_separator_escape_and_encoding() -> None:
+def test_csv_stream() -> None:
+    """A stream definition gives columns, separator, escape character, and encoding."""
     text = stream(("id", "bigint"), ("na`me", "VARCHAR"), dataSeparator="124", dataEscapeChar="92", dataEncoding="GBK")
     found = parse_stream(text)
     assert found == StreamFormat("csv", "`id` BIGINT, `na``me` STRING", "|", "\\", "GBK", {})
@@ -61,7 +62,8 @@ MANAGERS_TYPES = """
 """FieldType of manager-common, at a6c7a6a670."""
 
 
-def test_of_managers_types_only_a_call_of_a_function_has_none_of_sparks() -> None:
+def test_only_function_type_is_refused() -> None:
+    """The parser accepts each of Manager's types except FUNCTION."""
     inside = {
         "DECIMAL": {"precision": 5, "scale": 1},
         "ARRAY": {"elementType": "INT"},

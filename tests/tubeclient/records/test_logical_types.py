@@ -83,7 +83,8 @@ def test_dates_and_times() -> None:
         assert value(kind, written, schema) == expected, (kind, written, schema["name"])
 
 
-def test_a_time_without_a_zone_is_of_the_time_zone_and_no_pattern_counts() -> None:
+def test_time_without_zone() -> None:
+    """A time without a zone is read in the configured time zone and ignores time formats."""
     micro = field("v", "int64", f"{TIME}MicroTimestamp")
     shanghai = {"time_zone": "Asia/Shanghai"}
     assert value(MOMENT, MICROS, micro, **shanghai) == MICROS - 8 * 3_600_000_000
@@ -200,7 +201,8 @@ def test_a_schema_that_is_none_says_nothing() -> None:
         assert row["v"] == 5
 
 
-def test_a_logical_type_that_is_not_the_columns_makes_no_other_value() -> None:
+def test_logical_type_of_another_column_type() -> None:
+    """A logical type does not affect the value if it does not fit the column's type."""
     types = [{"field": name, "name": "io.debezium.time.Date"} for name in ("v", "l")]
     whole: dict[str, Any] = {
         "schema": {"fields": [{"field": "after", "fields": types}]},

@@ -98,7 +98,7 @@ def test_within_a_log_no_clock_counts() -> None:
     )
 
 
-def test_transactions_of_oracle_are_in_the_order_of_their_commits() -> None:
+def test_oracle_commit_order() -> None:
     """The first one wrote later, and another row; it is sent first."""
     first = {**ORACLE, "scn": "90", "commit_scn": "100", "ssn": 0}
     assert newest(ONE, change({**first, "scn": "80", "commit_scn": "110"}), change(first)) == 0
@@ -106,7 +106,7 @@ def test_transactions_of_oracle_are_in_the_order_of_their_commits() -> None:
     assert newest(ONE, change({**first, "rs_id": "01.02.0003"}), change({**first, "rs_id": "01.02.0004"})) == 1
 
 
-def test_a_snapshot_of_postgresql_loses_against_a_transaction_that_was_open_then() -> None:
+def test_postgresql_snapshot_and_open_transaction() -> None:
     """It did not see that change, whose LSN is lower than its own."""
     wrote_before = change({**POSTGRESQL, "lsn": 90, "sequence": '["80","90"]'})
     first_after = change({**POSTGRESQL, "lsn": 90, "sequence": '[null,"90"]'})
@@ -119,7 +119,7 @@ def test_a_snapshot_of_postgresql_loses_against_a_transaction_that_was_open_then
     assert newest(ONE, change({**POSTGRESQL, "lsn": 78, "sequence": '["70","78"]'}), read(incremental)) == 1
 
 
-def test_a_first_commit_that_postgresql_does_not_name_loses_no_order() -> None:
+def test_postgresql_without_first_commit() -> None:
     """Of changes of one row the later one began to write after the earlier one's commit."""
     earlier = change({**POSTGRESQL, "lsn": 78, "sequence": '["70","78"]'})
     later = change({**POSTGRESQL, "lsn": 120, "sequence": '["110","120"]'})
@@ -147,15 +147,14 @@ def test_a_first_commit_that_postgresql_does_not_name_loses_no_order() -> None:
         ),
     ],
 )
-def test_a_snapshot_is_between_the_changes_that_it_has_and_those_after_it(
-    snapshot: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
-) -> None:
+def test_snapshot_between_changes(snapshot: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> None:
+    """A snapshot row sorts after the changes it includes and before later ones, whatever clocks say."""
     late = {**before, "ts_ms": 9_000}
     assert newest(ONE, change(late), read(snapshot)) == 1
     assert newest(ONE, read(snapshot), change({**after, "ts_ms": 1_000})) == 1
 
 
-def test_a_snapshot_of_mysql_does_not_say_which_server_it_read() -> None:
+def test_mysql_snapshot_without_server() -> None:
     """By its place it could be later than all changes of a server that took over."""
     [(time, log, position)] = orders(ONE, read({**MYSQL, "server_id": 0}, "true"))
     assert (time, log, position) == (None, None, [3, 154, 2])
@@ -173,7 +172,7 @@ def test_another_server_has_another_log() -> None:
     assert len({log for _, log, _ in found}) == 5
 
 
-def test_a_transactions_number_is_the_same_in_the_logs_of_all_replicas() -> None:
+def test_transaction_number_after_failover() -> None:
     """After a failover with GTIDs the log goes on, in files of another server."""
     first = change({**MYSQL, "gtid": f"{UUID}:23"})
     there = change({**MYSQL, "gtid": f"{UUID}:24", "server_id": 1, "file": "mysql-bin.000001", "pos": 4})

@@ -46,7 +46,7 @@ def test_plain_values() -> None:
     }) == GOOD  # fmt: skip
 
 
-def test_what_is_missing_is_null_where_the_bytes_tell_it_from_a_value() -> None:
+def test_missing_fields() -> None:
     """proto3's 0 and what is not written are the same bytes. So NOT NULL takes a 0."""
     one = clicks("id", id=pa.int64(), score=pa.int32(), color=pa.string(), point=POINT, counts=pa.list_(pa.int32()))
     assert others(one, {
@@ -228,7 +228,9 @@ def test_messages_as_json() -> None:
     }) == GOOD  # fmt: skip
 
 
-def test_what_is_within_an_any_is_checked_as_what_is_not() -> None:
+def test_contents_of_any() -> None:
+    """Values within an Any are checked like values outside it."""
+
     def record(of_point: bytes, name: str = "shop.Point") -> bytes:
         return bytes_of(23, bytes_of(1, b"type.googleapis.com/" + name.encode()) + bytes_of(2, of_point))
 
@@ -428,7 +430,8 @@ def test_what_protobuf_says_may_go_wrong(columns: dict[str, Any], record: bytes,
     assert others(clicks(**columns), {record: wanted}) == GOOD
 
 
-def test_a_name_in_several_packages_or_within_a_message_needs_its_full_name() -> None:
+def test_message_names() -> None:
+    """A message is found by a unique or full name, and an ambiguous or partial name is refused."""
     file = descriptor(
         'syntax = "proto3"; package a; message M { int32 x = 1; message In { int32 y = 1; } }',
         'syntax = "proto3"; package b; message M { int32 z = 1; }',

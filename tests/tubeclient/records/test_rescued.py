@@ -79,7 +79,8 @@ def test_unknown_fields_as_they_are_written(rescue: str) -> None:
     assert others(of("json", rescue), expected) == {}
 
 
-def test_a_column_that_takes_a_part_of_its_field_leaves_the_whole_of_it() -> None:
+def test_field_read_in_part() -> None:
+    """A field is rescued as a whole if its column takes only a part of it."""
     cases: list[tuple[str, Any, str | None]] = [
         ('"place":{"city":"x","zip":1.0}', ({"city": "x", "at": None}, None, None), '{"place":{"city":"x","zip":1.0}}'),
         (
@@ -131,14 +132,16 @@ def test_values_that_are_not_of_their_columns_type() -> None:
     assert read(spec("json", times, rescue="values"), record) == [(None, None, None, record)]
 
 
-def test_a_record_with_too_many_values_is_bad_and_not_rescued() -> None:
+def test_too_many_values() -> None:
+    """A record with too many values is bad and is not rescued."""
     columns = {"list": pa.list_(pa.struct([(f"c{n}", pa.int8()) for n in range(200)])), "n": pa.int8()}
     record = '{"list":[' + ",".join(["{}"] * 6_000) + '],"n":1}'
     [found] = read(spec("json", columns, rescue="values"), record)
     assert found.startswith("the record has more than 1000000 values")
 
 
-def test_what_is_json_by_an_option_only_is_rescued_as_a_text() -> None:
+def test_lenient_json_becomes_strict() -> None:
+    """A value that is JSON only with options is rescued as a text, so the result is strict JSON."""
     options = dict.fromkeys(
         ("allowComments", "allowUnquotedFieldNames", "allowNumericLeadingZeros", "allowUnquotedControlChars"), "true"
     )

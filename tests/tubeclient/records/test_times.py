@@ -95,7 +95,8 @@ def test_what_is_no_time(text: str) -> None:
             read(text)
 
 
-def test_dates_have_no_time_and_local_times_have_no_zone() -> None:
+def test_dates_and_local_times() -> None:
+    """A date has no time of day, and a local time has no zone."""
     assert date_reader(None)("2024-1-02") * 86_400_000_000 == DAY
     for text in ("2024-01-02 00:00:00", "2024-01-02T00:00Z", "2024-01-02 "):
         with pytest.raises(NotATime):

@@ -45,7 +45,8 @@ def test_what_is_missing_or_null_is_null() -> None:
     assert others(spec("json", ALL), {"{}": nothing, f"{{{nulls}}}": nothing, '{"B":true,"x":1}': nothing}) == GOOD
 
 
-def test_an_empty_text_is_a_value_of_string_and_binary_only() -> None:
+def test_empty_text() -> None:
+    """An empty text is a value only for string and binary columns."""
     for name, kind in ALL.items():
         found = one(kind, '""')['""']
         if name in "sy":
@@ -112,9 +113,8 @@ def test_decimals_of_38_digits() -> None:
 
 
 @given(st.decimals(-(10**20), 10**20, allow_nan=False), st.integers(1, 38), st.data())
-def test_decimals_are_rounded_half_up_from_what_was_written(
-    number: Decimal, precision: int, data: st.DataObject
-) -> None:
+def test_decimal_rounding(number: Decimal, precision: int, data: st.DataObject) -> None:
+    """A decimal is rounded half up from the digits in the record."""
     scale = data.draw(st.integers(0, precision))
     text = f"{number:f}"
     assume(len(text) < 1_000)
@@ -232,7 +232,8 @@ def test_times() -> None:
     assert one(pa.date32(), '"2024-01-02"', *dates) == {'"2024-01-02"': 19_724, **bad("date", *dates)}
 
 
-def test_times_have_the_formats_of_the_options_at_any_depth() -> None:
+def test_time_formats_at_any_depth() -> None:
+    """The time format options apply to values at any depth."""
     inner = pa.struct([("t", MOMENT), ("d", pa.date32()), ("n", LOCAL)])
     options = {"timestampFormat": "yyyyMMddHHmmss", "dateFormat": "dd.MM.yyyy", "timestampNTZFormat": "yyyyMMdd"}
     form = spec("json", {"l": pa.list_(inner)}, options=options, time_zone="Asia/Shanghai")
@@ -317,7 +318,8 @@ def test_what_only_the_options_allow_is_no_variant() -> None:
     assert others(form, {'{"v":007}': "the text is not JSON, at byte 5", '{"v":7}': ("7",)}) == GOOD
 
 
-def test_a_short_list_with_many_columns_takes_little_memory() -> None:
+def test_short_lists_of_wide_rows() -> None:
+    """A short record is bad if its lists would become more than 1,000,000 values."""
     wide = pa.struct([(f"c{n}", pa.int32()) for n in range(100)])
     form = spec("json", {"l": pa.list_(wide), "m": pa.list_(pa.list_(pa.int8()))})
     many = "the record has more than 1000000 values, at byte "

@@ -90,7 +90,8 @@ def test_without_audit_only_the_table_is_judged(table: Path) -> None:
     assert (result.exit_code, "2 records of group shop are missing" in result.stderr) == (1, True)
 
 
-def test_what_is_missing_is_told_apart_from_the_edges_of_what_the_job_read(table: Path) -> None:
+def test_missing_and_edge_hours(table: Path) -> None:
+    """The verdict separates missing records from hours at the edge of what the job read."""
     with audit_service(sent({at: number + 1 for at, number in SENT.items()})) as (url, _):
         result = run(table, "--audit", url, "--json")
         text = run(table, "--audit", url)
@@ -106,7 +107,8 @@ def test_a_clock_that_is_ahead_closes_no_hour(table: Path) -> None:
         assert states(run(table, "--audit", url, "--json"))["clicks", 4] == ("edge", 1)
 
 
-def test_bad_records_that_were_written_later_are_no_alarm(table: Path) -> None:
+def test_late_bad_records(table: Path) -> None:
+    """Bad records that were written later raise no alarm."""
     append(table, row(TEN, 2, -2, sequence=4))
     with audit_service(sent(SENT)) as (url, _):
         result = run(table, "--audit", url, "--json")

@@ -46,7 +46,8 @@ def test_received_that_are_neither_written_nor_bad(sent: dict[str, dict[datetime
     assert (line["state"], line["missing"]) == ("missing", 1)
 
 
-def test_records_without_a_time_are_not_asked_of_audit_and_hours_before_since_are_left_out() -> None:
+def test_untimed_records_and_earlier_hours() -> None:
+    """Records without a time are not compared with Audit, and hours before --since are left out."""
     hours = [Hour("clicks", None, 3, 2, 1, 1), Hour("clicks", TEN - HOUR, 1, 1, 0, 1, TEN - HOUR)]
     [line] = judged(hours, {"clicks": {TEN - HOUR: 5}}, TEN)
     assert (line["hour"], line["sent"], line["state"]) == (None, None, "complete")

@@ -16,7 +16,8 @@ from tubeclient_ingest.rounds.retrying import Retried
 SETTINGS = '[ingest]\nmaster-servers = "h:1"\nconsumer-group = "g"\ntopics = ["t"]\ntarget = "/t"\n'
 
 
-def test_settings_without_a_table_of_bad_records_are_refused_before_spark_is_started(tmp_path: Path) -> None:
+def test_settings_without_bad_records(tmp_path: Path) -> None:
+    """The command refuses settings without a bad-records table before Spark starts."""
     path = tmp_path / "ingest.toml"
     path.write_text(SETTINGS)
     result = CliRunner().invoke(app, ["bad-records", "retry", "--settings", str(path)])

@@ -71,7 +71,8 @@ def test_the_newest_of_those_that_are_chosen(
 
 
 @pytest.mark.spark
-def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
+def test_json_for_programs(show: Any) -> None:
+    """With --json, the output has all reasons with counts and all bytes of a record."""
     document = json.loads(show("--newest", "2", "--json").stdout)
     assert document["records"] == 4
     assert document["reasons"] == [
@@ -93,9 +94,8 @@ def test_programs_get_all_reasons_with_counts_and_all_bytes(show: Any) -> None:
 
 
 @pytest.mark.spark
-def test_people_see_each_record_and_nothing_of_it_is_taken_for_markup(
-    show: Any, records: DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_for_people(show: Any, records: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text shows each record and treats nothing in it as markup."""
     text = show().stdout
     where = "topic clicks, partition 1:clicks:0, message id 103: it's [bold]empty[/bold]"
     assert f"\n2026-11-23T10:03:00.000+00:00, {where}\n    {'x' * 400}... (500 bytes)\n" in text

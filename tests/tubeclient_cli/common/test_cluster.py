@@ -17,12 +17,14 @@ REACHING = [words for words in commands(app) if "--master-servers HOST" in helpe
 
 
 @pytest.mark.parametrize("words", REACHING, ids=" ".join)
-def test_the_help_of_every_command_that_takes_masters_names_the_variable(words: list[str]) -> None:
+def test_help_names_the_variables(words: list[str]) -> None:
+    """The help of every command that takes masters names the environment variables."""
     assert MASTERS_VARIABLE in helped(*words)
     assert WEB_PORT_VARIABLE in helped(*words)
 
 
-def test_the_variable_names_the_masters_and_the_option_prevails(tmp_path: Path) -> None:
+def test_masters_variable(tmp_path: Path) -> None:
+    """The variable names the masters unless --master-servers is given."""
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
         port = ["--option", f"masterWebPort={tube.master_web_port}"]
         for masters, words in ((tube.master_address, []), ("127.0.0.1:1", ["--master-servers", tube.master_address])):
@@ -35,7 +37,8 @@ def test_an_empty_variable_is_none() -> None:
     assert (done.exit_code, "--master-servers" in done.output) == (2, True)
 
 
-def test_the_variable_names_the_web_port_and_the_option_prevails(tmp_path: Path) -> None:
+def test_web_port_variable(tmp_path: Path) -> None:
+    """The variable names the web port unless the masterWebPort option is given."""
     with EmbeddedTubeMQ(tmp_path, [TopicConfig("clicks")]) as tube:
         own = str(tube.master_web_port)
         reach = ["--master-servers", tube.master_address, "--option", "rpcTimeout=2s"]
@@ -48,7 +51,8 @@ def test_the_variable_names_the_web_port_and_the_option_prevails(tmp_path: Path)
         assert f"web port: {own} lists" in done.output, done.output
 
 
-def test_what_is_no_port_is_told_with_the_name_of_the_variable() -> None:
+def test_invalid_web_port_variable() -> None:
+    """The error for an invalid port names the environment variable."""
     done = CliRunner().invoke(app, ["topics", "list", "--master-servers", "127.0.0.1:1"], env={WEB_PORT_VARIABLE: "x"})
     assert done.exit_code == 2
     assert f"the environment variable {WEB_PORT_VARIABLE} is 'x'; write a whole number from 1 to 65535" in done.output

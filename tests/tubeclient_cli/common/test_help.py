@@ -30,7 +30,8 @@ GROUPS: list[list[str]] = [[], *([name] for name in ("bad-records", "groups", "o
 
 
 @pytest.mark.parametrize("words", [*GROUPS, *commands(app)], ids=" ".join)
-def test_the_help_of_every_command_fits_and_ends_with_the_exit_codes(words: list[str]) -> None:
+def test_help_fits_and_ends_with_exit_codes(words: list[str]) -> None:
+    """Each command's help fits into 80 columns and ends with the exit codes."""
     lines = [line.rstrip() for line in helped(*words).splitlines() if line.strip()]
     assert lines[-5:] == [f"  {line}" for line in EXIT_CODES.splitlines()[1:]]
     assert [line for line in lines if len(line) > 80] == []

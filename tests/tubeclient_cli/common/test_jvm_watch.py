@@ -49,7 +49,8 @@ os._exit(0)
 
 
 @pytest.mark.spark
-def test_a_command_does_not_wait_for_a_jvm_that_was_killed() -> None:
+def test_command_ends_after_a_killed_jvm() -> None:
+    """A command ends with an error instead of waiting for a JVM that was killed."""
     done = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=200, check=False)
     assert (done.returncode, done.stdout) == (1, "up\n"), done.stderr
     assert "Spark's JVM died during a call. Start the command again." in done.stderr

@@ -19,7 +19,8 @@ from tubeclient_cli.common.session import make_session
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_spark_submit_gets_the_same_settings_as_the_command() -> None:
+def test_spark_submit_settings() -> None:
+    """spark-submit gets the same settings as the command."""
     lines = (ROOT / "conf" / "spark-defaults.conf").read_text().splitlines()
     submitted = dict(line.split(maxsplit=1) for line in lines if line.startswith("spark."))
     of_terminals = ("spark.ui.", "spark.log.")
@@ -27,7 +28,7 @@ def test_spark_submit_gets_the_same_settings_as_the_command() -> None:
     assert {name: submitted.get(name) for name in own} == own
 
 
-def test_a_spark_without_deltas_jars_is_refused_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_delta_jars(monkeypatch: pytest.MonkeyPatch) -> None:
     """Py4J has a package in place of each name that the JVM does not know."""
     without = spark_with(JavaPackage("io.delta.tables.DeltaTable", None))
     ended: list[object] = []
@@ -77,9 +78,10 @@ class Builder:
         (None, None, {"spark.remote": SERVER}, {"spark.remote": SERVER}),
     ],
 )
-def test_settings_that_ask_for_spark_connect_start_no_jvm(
+def test_spark_connect_starts_no_jvm(
     monkeypatch: pytest.MonkeyPatch, variable: str | None, master: str | None, confs: dict[str, str], given: Any
 ) -> None:
+    """Settings that ask for Spark Connect start no JVM."""
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
     with held_port() as port:

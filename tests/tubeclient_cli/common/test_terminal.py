@@ -58,7 +58,8 @@ def test_each_error_has_one_exit_code(code: ExitCode, errors: list[Exception]) -
     assert {repr(error): exit_code(error) for error in errors} == {repr(error): code for error in errors}
 
 
-def test_an_error_that_came_through_spark_has_the_code_of_its_name() -> None:
+def test_exit_code_of_an_error_through_spark() -> None:
+    """An error that came through Spark has the exit code of its name."""
     for error in (ConnectError("m"), RunAlive("m"), SupersededRun("m")):
         assert exit_code(
             failure(f"Traceback ...\ntubeclient.errors.{type(error).__name__}: {error_text(error)}\n")
@@ -73,7 +74,8 @@ def test_an_error_is_one_line_and_its_code(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "tubeclient topics list: [SERVER_UNREACHABLE] no master answers\n"
 
 
-def test_words_of_a_server_add_no_line_and_command_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_text_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server's text adds no line to an error and gives the terminal no command."""
     with pytest.raises(typer.Exit), clear_errors("groups show"):
         raise RemoteError("E", "refused\r\nall is well\x1b]0;owned\x07")
     [line] = capsys.readouterr().err.splitlines()
@@ -129,7 +131,7 @@ def test_help_for_a_full_disk_is_one_line(arguments: str) -> None:
     )
 
 
-def test_an_input_that_has_nothing_for_now_is_waited_for() -> None:
+def test_nonblocking_input() -> None:
     """Another program of the terminal may have said that it does not block."""
     read = "import sys; from tubeclient_cli.common.terminal import clear_errors\nwith clear_errors('produce'):\n"
     read += "    print('ready', flush=True); print(list(sys.stdin.buffer))"

@@ -77,7 +77,7 @@ def test_json_says_everything_of_a_message(cluster: ClusterCommands) -> None:
     assert [one["offset"] for one in documents(cluster, "clicks")] == [28 * number for number in range(10)]
 
 
-def test_where_no_offset_can_be_counted_there_are_those_of_the_pack(cluster: ClusterCommands) -> None:
+def test_offsets_of_the_pack(cluster: ClusterCommands) -> None:
     """Messages that are left out, and other partitions of a store, have entries of the index in between."""
     for words in (["clicks", "--tag", "odd"], ["views"]):
         found = documents(cluster, *words)

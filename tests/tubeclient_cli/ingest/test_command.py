@@ -65,9 +65,10 @@ def served(job: Child, name: str) -> float:
     [(signal.SIGINT, at_first), (signal.SIGTERM, at_first), (signal.SIGTERM, once_there_is_a_jvm)],
     ids=["ctrl-c", "timeout", "timeout-jvm"],
 )
-def test_a_signal_while_spark_starts_ends_the_job_cleanly(
+def test_signal_while_spark_starts(
     tube: EmbeddedTubeMQ, tmp_path: Path, number: signal.Signals, when: Callable[[Child], bool]
 ) -> None:
+    """A signal while Spark starts ends the job cleanly."""
     job = ingest(tube, tmp_path)
     with none_left(job.mark):
         try:
@@ -96,9 +97,8 @@ def test_a_signal_ends_the_job_cleanly(tube: EmbeddedTubeMQ, tmp_path: Path, sen
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
 
-def test_a_group_signal_in_a_round_waits_for_its_end_and_metrics_are_served_until_then(
-    tube: EmbeddedTubeMQ, tmp_path: Path
-) -> None:
+def test_signal_to_the_group_in_a_round(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """A job that gets a signal in a round finishes the round; until then it serves metrics."""
     with started(tube, tmp_path, "--metrics-port", "0", rounds=3) as job:
         hold_next_round(tube)
         assert served(job, "rows_total") == 50
@@ -113,7 +113,8 @@ def test_a_group_signal_in_a_round_waits_for_its_end_and_metrics_are_served_unti
     assert "Traceback" not in said
 
 
-def test_a_signal_that_ends_spark_as_well_is_a_clean_end(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_signal_that_ends_spark_too(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """A signal that also ends Spark ends the job cleanly."""
     with started(tube, tmp_path, rounds=3) as job:
         hold_next_round(tube)
         to_every_process(job)
@@ -134,7 +135,8 @@ def test_a_failed_job_is_exit_code_1_and_one_sentence(tube: EmbeddedTubeMQ, tmp_
     assert done.stderr.strip().splitlines()[-1].startswith("tubeclient ingest: [BAD_RECORD] ")
 
 
-def test_spark_submit_runs_the_script_with_the_shipped_settings(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+def test_spark_submit_runs_the_script(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """spark-submit runs the ingest script with the shipped settings."""
     command = [str(Path(sys.executable).parent / "spark-submit"), "--properties-file", "conf/spark-defaults.conf"]
     command += ["--master", "local[2]", "--driver-memory", "1g", "--conf", "spark.ui.enabled=false"]
     command += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
@@ -148,7 +150,8 @@ def test_spark_submit_runs_the_script_with_the_shipped_settings(tube: EmbeddedTu
     assert DeltaTable(str(tmp_path / "table")).count() == 50
 
 
-def test_avro_by_its_schema_and_a_bad_record_whose_length_no_memory_has(tmp_path: Path) -> None:
+def test_avro_with_an_impossible_length(tmp_path: Path) -> None:
+    """An Avro job stores a record with an impossible length as bad and writes the others."""
     huge = zigzag(3) + b"\x02" + zigzag(2**31 - 10) + b"x"
     places = {"--format": "avro", "--schema": avsc(tmp_path), "--bad-records": str(tmp_path / "bad")}
     with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("clicks")]) as tube:

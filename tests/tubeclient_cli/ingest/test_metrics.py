@@ -73,7 +73,8 @@ def test_nothing_is_served_after_the_end() -> None:
     wait_for(lambda: {thread.name for thread in threading.enumerate()} <= before, "the end of its threads")
 
 
-def test_a_taken_port_is_one_clear_error_before_spark_starts(tmp_path: Path) -> None:
+def test_taken_port(tmp_path: Path) -> None:
+    """A taken metrics port is a one-line error before Spark starts."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         command = ["ingest", "--master-servers", "127.0.0.1:1", "--consumer-group", "g", "--topic", "clicks"]

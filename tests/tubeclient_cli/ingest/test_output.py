@@ -17,6 +17,7 @@ def test_a_round_says_how_many_streams_stay_behind(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.endswith("5 rows written in 1 round, 10 rows/s, nothing behind but 2 streams\n")
 
 
-def test_the_last_line_counts_bad_records_beside_what_is_written() -> None:
+def test_last_line_counts_bad_records() -> None:
+    """The last line counts bad records separately from written rows."""
     done = IngestSummary(rows=100, rounds=2, seconds=1.0, rows_behind=0, stopped=False, bad_rows=5)
     assert summary_line(done).startswith("done: 100 rows written (plus 5 bad) in 2 rounds, ")

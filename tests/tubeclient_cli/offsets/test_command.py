@@ -61,7 +61,8 @@ def test_list_names_the_groups_of_a_table(offsets: OffsetsCommands) -> None:
     assert new.endswith(" -")
 
 
-def test_a_group_of_a_newer_release_is_left_out_of_the_list(offsets: OffsetsCommands) -> None:
+def test_list_leaves_out_a_newer_release(offsets: OffsetsCommands) -> None:
+    """`list` leaves out a group of a newer release and says so."""
     offsets.table.open_run(KEY, 1).record(at({A: 28}))
     offsets.table.open_run(GroupKey("newer", ["clicks"]), 1).record(at({A: 28}))
     DeltaTable(offsets.uri).update({"rowVersion": "2"}, predicate="\"consumerGroup\" = 'newer'")
@@ -70,7 +71,8 @@ def test_a_group_of_a_newer_release_is_left_out_of_the_list(offsets: OffsetsComm
     assert done.stderr.startswith("group 'newer' is left out: the offsets table's rows of group newer have version 2")
 
 
-def test_a_group_before_its_first_batch_is_shown_where_it_begins(offsets: OffsetsCommands) -> None:
+def test_group_before_its_first_batch(offsets: OffsetsCommands) -> None:
+    """`show` says where a group begins if its first batch is not complete yet."""
     offsets.table.open_run(KEY, 2).keep_initial("latest", {A: 28})
     [shown] = offsets.json("show")["topicSets"]
     assert [(row["partition"], row["nextOffset"], row["reason"]) for row in shown["partitions"]] == [
@@ -144,7 +146,9 @@ def test_a_lag_above_a_bound_is_exit_code_1(offsets: OffsetsCommands) -> None:
     assert offsets.json("show", *offsets.cluster)["topicSets"][0]["beyondEnd"] == ["1:clicks:1"]
 
 
-def test_a_commit_that_is_too_old_is_exit_code_1_if_messages_wait(offsets: OffsetsCommands) -> None:
+def test_max_silence(offsets: OffsetsCommands) -> None:
+    """`show` exits with 1 if the last commit is too old and messages wait."""
+
     def record(positions: dict[PartitionKey, int]) -> None:
         """Half an hour ago."""
         clock = int(time.time() * 1000) - 1_800_000
@@ -187,7 +191,8 @@ def test_errors_of_the_user_are_one_line(offsets: OffsetsCommands, tmp_path: Pat
     )
 
 
-def test_the_storage_options_reach_the_table_and_their_secrets_are_not_printed(offsets: OffsetsCommands) -> None:
+def test_storage_options(offsets: OffsetsCommands) -> None:
+    """The storage options reach the table, and the output has none of their secrets."""
     offsets.uri = "s3://bucket/offsets"
     options = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",  # nothing listens on port 9

@@ -75,7 +75,8 @@ def test_what_the_error_says_is_the_way_out(bench: Bench, starting: str, expired
     assert bench.begins(starting) == anew
 
 
-def test_a_reset_that_moves_nothing_makes_the_table_forget(bench: Bench) -> None:
+def test_reset_clears_the_start(bench: Bench) -> None:
+    """A reset that moves no position still clears the stored start."""
     bench.fail_once("earliest")
     commands = OffsetsCommands(bench.table, bench.tube)
     table, key = OffsetsTable(bench.table), GroupKey(GROUP, ["clicks"])

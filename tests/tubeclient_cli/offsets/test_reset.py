@@ -79,7 +79,8 @@ def test_where_a_group_goes(offsets: OffsetsCommands, where: str, expected: dict
     ]
 
 
-def test_what_would_move_is_printed_and_a_dry_run_touches_nothing(offsets: OffsetsCommands) -> None:
+def test_dry_run(offsets: OffsetsCommands) -> None:
+    """A dry run prints what would move and changes nothing."""
     before = files(offsets.uri)
     text = offsets.text("reset", "--to", '{"1:clicks:0": 84, "1:clicks:10000": 140}', "--dry-run", *offsets.cluster)
     assert "\n1:clicks:0 140 84 -2\n1:clicks:10000 56 140 3\n" in text
@@ -105,7 +106,8 @@ def test_a_reset_of_named_topics_creates_the_table(
     assert {each["partition"]: each["nextOffset"] for each in found["partitions"]} == {str(A): 280, str(B): 280}
 
 
-def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: OffsetsCommands) -> None:
+def test_targets_outside_the_data(offsets: OffsetsCommands) -> None:
+    """A target that brokers do not have becomes the nearest offset that they do have."""
     found = offsets.json("reset", "--to", '{"1:clicks:0": 0, "1:clicks:10000": 2800}', "--yes", *offsets.cluster)
     assert offsets.positions() == {"1:clicks:0": 28, "1:clicks:10000": 280}
     assert found["warnings"] == [
@@ -114,7 +116,8 @@ def test_what_brokers_do_not_hold_becomes_the_nearest_that_they_do(offsets: Offs
     ]
 
 
-def test_a_group_that_recorded_a_moment_ago_is_refused_unless_forced(offsets: OffsetsCommands) -> None:
+def test_recent_record_needs_force(offsets: OffsetsCommands) -> None:
+    """A reset is refused without --force if the group recorded a moment ago."""
     query = offsets.table.open_run(KEY, 2)
     query.record(at({A: 168, B: 56}))
     assert "less than 30 s ago, and may be alive" in offsets.error("reset", "--to", BACK, "--json", "--yes")
@@ -126,9 +129,8 @@ def test_a_group_that_recorded_a_moment_ago_is_refused_unless_forced(offsets: Of
     assert offsets.positions() == {"1:clicks:0": 84, "1:clicks:10000": 28}
 
 
-def test_a_group_with_consumers_at_the_master_is_refused_unless_forced(
-    offsets: OffsetsCommands, tube: EmbeddedTubeMQ
-) -> None:
+def test_live_consumers_need_force(offsets: OffsetsCommands, tube: EmbeddedTubeMQ) -> None:
+    """A reset is refused without --force if the master lists consumers of the group."""
     settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
     more = ["--to", "earliest", "--json", "--yes", *offsets.cluster]
     with ClientBalanceConsumer(settings, GROUP, ["clicks"], source_count=1, node_id=0) as consumer:
@@ -141,9 +143,10 @@ def test_a_group_with_consumers_at_the_master_is_refused_unless_forced(
     wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
 
 
-def test_a_group_whose_consumers_come_while_the_user_is_asked_is_left_alone(
+def test_consumers_join_during_the_question(
     offsets: OffsetsCommands, tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A reset changes nothing if consumers join while the user is asked."""
     settings = ClientSettings((tube.master_address,), master_web_port=tube.master_web_port)
     before = offsets.positions()
     with contextlib.ExitStack() as running:
@@ -159,9 +162,9 @@ def test_a_group_whose_consumers_come_while_the_user_is_asked_is_left_alone(
     wait_for(lambda: not Admin(settings).group(GROUP).members, "the consumer to leave")
 
 
-def test_a_group_that_moves_while_the_user_is_asked_is_left_alone(
-    offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_group_moves_during_the_question(offsets: OffsetsCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset changes nothing if another writer moves the group while the user is asked."""
+
     def somebody_else(*_: object, **__: object) -> bool:
         offsets.table.open_run(KEY, 2).record(at({A: 168, B: 56}))
         return True
@@ -179,7 +182,8 @@ def test_a_reset_to_where_the_group_is_changes_nothing(offsets: OffsetsCommands)
     assert files(offsets.uri) == before
 
 
-def test_the_set_of_topics_is_named_where_there_are_several(offsets: OffsetsCommands) -> None:
+def test_several_topic_sets(offsets: OffsetsCommands) -> None:
+    """The user must choose a set of topics if the group has several."""
     offsets.table.open_run(GroupKey(GROUP, pattern="c.*"), 1, force=True).record(at({A: 252}))
     more = ["--yes", "--force", "--json"]
     assert "has 2 sets of topics, clicks; pattern:c.*; choose one with" in offsets.error("reset", "--to", BACK, *more)

@@ -56,7 +56,8 @@ def test_lines_of_standard_input_and_of_a_file(cluster: ClusterCommands, tmp_pat
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai"])
-def test_messages_have_the_minute_in_which_they_were_sent(cluster: ClusterCommands, zone: str) -> None:
+def test_messages_have_their_minute(cluster: ClusterCommands, zone: str) -> None:
+    """Messages carry the minute in which they were sent, in the given time zone."""
     began = datetime.now(UTC) - timedelta(minutes=1)
     where = [] if zone == "UTC" else ["--time-zone", zone]
     cluster.text("produce", "clicks", *where, given=b"line")
@@ -152,7 +153,8 @@ def test_sigterm_is_told_with_what_was_sent(tube: EmbeddedTubeMQ, cluster: Clust
     assert b", continue from line " in said
 
 
-def test_input_that_cannot_be_read_is_told_with_what_was_sent(cluster: ClusterCommands) -> None:
+def test_unreadable_input(cluster: ClusterCommands) -> None:
+    """The command says where to go on if the input cannot be read."""
     done = cluster.run("produce", "clicks", "--file", "/proc/self/mem")
     assert done.exit_code == 1
     assert done.stderr == "tubeclient produce: the input cannot be read after line 0: Input/output error\n"

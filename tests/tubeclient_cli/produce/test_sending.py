@@ -64,7 +64,8 @@ def test_what_is_wrong_with_a_line_is_said(line: str, said: str) -> None:
         parser_of("json", "clicks", "", {}, UTC)(line.encode())
 
 
-def test_what_no_message_can_have_is_said_before_the_first() -> None:
+def test_impossible_options() -> None:
+    """A format or tag that no message can have is an error before the first message."""
     with pytest.raises(ConfigurationError, match="--format is 'xml'; write lines or json"):
         parser_of("xml", "clicks", "", {}, UTC)
     with pytest.raises(ConfigurationError, match="tag"):
@@ -95,7 +96,8 @@ def test_a_line_that_was_interrupted_does_not_count() -> None:
     assert found.summary().endswith("; stopped after line 6, continue from line 7")
 
 
-def test_line_ends_and_a_byte_order_mark_are_no_part_of_messages() -> None:
+def test_line_ends_and_byte_order_mark() -> None:
+    """Messages contain neither line ends nor the input's byte order mark."""
     sender = Sender(3)
     sending = Sending(cast(Producer, sender), lambda line: OutgoingMessage.of("t", line), pytest.fail)
     sending.send_all([b"\xef\xbb\xbfa\r\n", b"\r\n", b"\xef\xbb\xbfb\r\r\n", b"c"])
