@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey
@@ -62,3 +63,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"did you mean {by_lower[near[0]]}?" if near else f"use one of {', '.join(known)}"
+
+
+def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, type]:
+    """The types of a dataclass's fields, by the field's name: str, int, bool, tuple or Mapping, and not None."""
+    out = set(leave_out)
+    return {name: _kind(hint) for name, hint in get_type_hints(settings).items() if name not in out}
+
+
+def _kind(hint: Any) -> type:
+    [kind] = set(get_args(hint)) - {NoneType} if isinstance(hint, UnionType) else {hint}
+    found: type = get_origin(kind) or kind
+    return found

@@ -7,28 +7,15 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Final, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, Final, NoReturn
 
 from tubeclient.arguments import nearest
 from tubeclient.errors import ConfigurationError
 from tubeclient.passwords import looks_like_variable
 
 _WORDINGS: Final = {str: "a text in quotes", int: "a whole number", bool: "true or false"}
-
-
-def kinds_of(settings: type, leave_out: Iterable[str] = ()) -> dict[str, type]:
-    """The types of a dataclass's fields, by the field's name: str, int, bool, tuple or Mapping, and not None."""
-    out = set(leave_out)
-    return {name: _kind(hint) for name, hint in get_type_hints(settings).items() if name not in out}
-
-
-def _kind(hint: Any) -> type:
-    [kind] = set(get_args(hint)) - {NoneType} if isinstance(hint, UnionType) else {hint}
-    found: type = get_origin(kind) or kind
-    return found
 
 
 def missing_settings(names: Collection[str], values: Mapping[str, object]) -> None:

@@ -253,6 +253,8 @@ def test_which_tables_spark_has_to_write(delta_spark: SparkSession, tmp_path: Pa
     for feature in ("allowColumnDefaults", "identityColumns", "vacuumProtocolCheck"):
         unused = chosen("id BIGINT", f"TBLPROPERTIES ('delta.feature.{feature}'='supported')")
         assert unused == f"it has the feature {feature}"
+    before_features = "TBLPROPERTIES ('delta.minReaderVersion'='2', 'delta.minWriterVersion'='6')"
+    assert chosen("id BIGINT", before_features) == "its protocol is 2, 6"
     properties = "TBLPROPERTIES ('delta.enableDeletionVectors'='true', 'delta.enableChangeDataFeed'='true')"
     old = "TBLPROPERTIES ('delta.minReaderVersion'='1', 'delta.minWriterVersion'='4')"
     assert (

@@ -650,6 +650,20 @@ def test_a_retried_record_keeps_its_place_in_the_round(bench: Bench) -> None:
     assert rows(bench, "id", "v") == [(1, None), (2, 2)]
 
 
+def test_retry_with_a_key_that_came_later(bench: Bench) -> None:
+    """A retry waits until the target says its key, and takes no records whose order nobody kept."""
+    how: dict[str, Any] = {"schema": "id INT, v INT", "bad_records": str(bench.folder / "bad"), "evolve": True}
+    send(bench, b"1,1", b"1,2", b"2,1")
+    assert [one.bad_rows for one in bench.run(**how, format="json")] == [3]
+    keyed = {**how, "format": "csv", "key": ("id",), "order_by": "arrival"}
+    with pytest.raises(ConfigurationError, match=r"does not have the newest row of each id yet\. Start the job"):
+        bench.job(**keyed).retry()
+    assert bench.run(**keyed) == []
+    with pytest.raises(ConfigurationError, match="order-by is arrival, but a job without a key kept some of these"):
+        bench.job(**keyed).retry()
+    assert rows(bench, "id", "v") == []
+
+
 def test_column_dropped_during_a_run(delta_spark: SparkSession, tmp_path: Path) -> None:
     """A column that somebody drops during a run does not come back without evolve."""
     lake = Keyed(delta_spark, tmp_path, [Change(n % 3, n, 0) for n in range(8)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spark_source.options.settings_file import kinds_of
+from tubeclient.arguments import kinds_of
 from tubeclient.conditions import error_text
 from tubeclient.errors import TubeError
 from tubeclient.extras import brought_by

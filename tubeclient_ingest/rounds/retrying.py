@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_source.typed.columns import ARRIVAL, LINEAGE
 from spark_source.typed.record_format import target_rows
 from tubeclient.errors import ConfigurationError
+from tubeclient.records.spec import CHANGES
 from tubeclient_ingest.commits.beginning import OvertakenRun
 from tubeclient_ingest.commits.history import SinkState
 from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.rounds.bad_records import BAD_ID
+from tubeclient_ingest.rounds.upserts import KEY
 from tubeclient_ingest.rounds.writing import TRIES, Writer
 from tubeclient_ingest.tasks.counting import count, persisted
 
@@ -68,6 +70,7 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
     before = _of_retry(writer, state)
     bad = table.bad(rows, writer.options.topics, reason)
     chosen, passed_over = table.to_retry(bad, writer.options), table.not_to_retry(bad)
+    _check_keyed(writer, chosen)
     if not writer.record_format.has_change:
         chosen = chosen.drop(ARRIVAL)
     with persisted(writer.rules.checked(writer.record_format.parse(chosen))) as parsed:
@@ -82,6 +85,26 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
                 rows = rows.withColumn(LINEAGE, rows[LINEAGE].dropFields(BAD_ID))
             writer.commit(rows.drop(BAD_ID), record, state)
     return Retried(good, counted.bad, *passed_over)
+
+
+def _check_keyed(writer: Writer, chosen: DataFrame) -> None:
+    """ConfigurationError, with a key: the target does not say it yet, or it is not known which record came last."""
+    form, where = writer.record_format, writer.sink.where
+    if form.keys and KEY not in writer.detail.properties:
+        raise ConfigurationError(
+            f"{where} does not have the newest row of each {','.join(form.keys)} yet. Start the job with this key once,"
+            " then retry"
+        )
+    if (
+        form.keys
+        and form.order_by is None
+        and form.kind not in CHANGES
+        and chosen.where(f"{ARRIVAL}.place < 0").take(1)
+    ):
+        raise ConfigurationError(
+            "order-by is arrival, but a job without a key kept some of these records, and not in which order they came."
+            " Read them again with another group and target"
+        )
 
 
 def _of_retry(writer: Writer, state: SinkState) -> SinkRecord:

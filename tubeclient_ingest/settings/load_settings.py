@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, TypedDict
 
-from spark_source.options.settings_file import SettingsFile, dashed, kinds_of, missing_settings
+from spark_source.options.settings_file import SettingsFile, dashed, missing_settings
+from tubeclient.arguments import kinds_of
 from tubeclient_ingest.settings.group_settings import check_group
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 

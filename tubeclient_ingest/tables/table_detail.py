@@ -60,6 +60,8 @@ _FEATURES: Final = (
 """The protocol's features that ask nothing either. Those of the second line do where properties or columns use them. To
 tables with others delta-rs commits nothing, used or not."""
 _NEWEST_PROTOCOL: Final = 3, 7
+_WITH_IDENTITIES: Final = 6
+"""The version of writers before there were features, of which delta-rs lacks identity columns."""
 _IN_METADATA: Final = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT", "__CHAR_VARCHAR")
 """How what a column's metadata says begins, if the column has a rule."""
 _PARTITIONS: Final = ("string", "byte", "short", "integer", "long", "boolean", "date")
@@ -129,7 +131,7 @@ def why_not(handle: DeltaTable, detail: TableDetail) -> str | None:
     """Why files may not be appended without Spark to a table that delta-rs has open; None if they may."""
     protocol = handle.protocol()
     versions = protocol.min_reader_version, protocol.min_writer_version
-    if versions > _NEWEST_PROTOCOL:
+    if versions > _NEWEST_PROTOCOL or versions[1] == _WITH_IDENTITIES:
         return f"its protocol is {versions[0]}, {versions[1]}"
     features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
     # Of what columns' metadata say Spark hides some.
