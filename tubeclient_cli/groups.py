@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from tubeclient.errors import BrokerFailed, ConfigurationError, UnknownGroup
+from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
-from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of, topics_known
-from tubeclient_cli.common.places import (
-    DryRun,
-    Moves,
-    Yes,
-    ask,
-    check_can_ask,
-    moves_to,
-    parse_place,
-    print_moves,
-)
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of
+from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.terminal import (
     AsJson,
     FurtherOptions,
@@ -32,11 +22,8 @@ from tubeclient_cli.common.terminal import (
     print_stderr,
     table_console,
 )
-
-if TYPE_CHECKING:
-    from spark_source.offsets.offset_spec import OffsetSpec
-    from tubeclient.admin import Admin, GroupDetail, GroupOffsets
-    from tubeclient.settings import ClientSettings
+from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
+from tubeclient_cli.facts.places import parse_place
 
 __all__ = ["groups_app"]
 
@@ -73,19 +60,12 @@ def list_groups(master_servers: Masters, option: FurtherOptions = None, json: As
       tubeclient groups list --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups list"):
-        from tubeclient.names import why_no_group
         from tubeclient_cli.common.tables import print_rows
 
-        admin = admin_of(master_servers, option)
-        rows: list[dict[str, Any]] = [
-            {"group": group.name, "clients": group.members, "topics": sorted(group.topics)} for group in admin.groups()
-        ]
-        try:
-            others = set(admin.stored_groups()) - {row["group"] for row in rows}
-        except BrokerFailed as error:
-            print_stderr(f"groups without online clients are left out: {error}")
-            others = set()
-        rows += [{"group": name, "clients": 0, "topics": []} for name in sorted(others) if why_no_group(name) is None]
+        silent: dict[int, TubeError] = {}
+        rows = group_rows(admin_of(master_servers, option), silent)
+        for broker_id, error in silent.items():
+            print_stderr(f"groups without online clients of broker {broker_id} are left out: {error}")
         if json:
             print_json({"groups": rows})
         elif rows:
@@ -111,53 +91,11 @@ def show_group(group: _Group, master_servers: Masters, option: FurtherOptions = 
       tubeclient groups show clicks_etl --master-servers 10.0.0.1:8715
     """
     with clear_errors("groups show"):
-        admin = admin_of(master_servers, option)
-        found = admin.group(group)
-        partitions = [key for topic in admin.topics(found.topics) for key in topic.partitions()] if found.topics else []
-        try:
-            positions = admin.group_offsets(group)
-        except UnknownGroup:
-            positions = None
-        shown = _json(found, partitions, positions)
+        shown = group_facts(admin_of(master_servers, option), group)
         if json:
             print_json(shown)
         else:
             _print(shown)
-
-
-def _json(group: GroupDetail, partitions: Sequence[PartitionKey], positions: GroupOffsets | None) -> dict[str, Any]:
-    """`partitions` are all of the group's topics; `positions` is None if no broker has any."""
-    free = set(partitions).difference(*(member.partitions for member in group.members))
-    return {
-        "group": group.name,
-        "kind": str(group.kind),
-        "topics": sorted(group.topics),
-        "filters": {topic: sorted(tags) for topic, tags in sorted(group.filters.items())},
-        "clients": [
-            {
-                "nodeId": member.node_id,
-                "sourceCount": member.source_count,
-                "clientId": member.client_id,
-                "host": member.host,
-                "overTls": member.over_tls,
-                "partitions": [*map(str, member.partitions)],
-            }
-            for member in group.members
-        ],
-        "unowned": [*map(str, sorted(free))],
-        "messagesBehindAtMost": None if positions is None else positions.rows_behind,
-        "beyondEnd": [] if positions is None else [*map(str, positions.beyond_end)],
-        "partitions": [
-            {
-                "partition": str(position.partition),
-                "position": position.committed,
-                "inFlightBytes": position.in_flight,
-                "endOffset": position.end,
-                "messagesBehindAtMost": position.rows_behind,
-            }
-            for position in (() if positions is None else positions.positions)
-        ],
-    }
 
 
 def _print(shown: Mapping[str, Any]) -> None:
@@ -235,50 +173,17 @@ def move(
         settings = settings_of(master_servers, further_options(option))
         admin = admin_of(master_servers, option)
         if not (dry_run or force):
-            _check_offline(admin, group)
-        plan = _planned(settings, admin, group, topic or [], spec, zone.key)
+            check_offline(admin, group)
+        plan = planned_moves(settings, admin, group, topic or [], spec, zone.key)
         if not json:
             print_moves(f"group {group}", plan.moves, plan.warnings, dry_run=dry_run)
         changed = bool(plan.moves) and not dry_run
         if changed:
             ask(f"Move group {group}?", yes=yes)
             if not force:  # the search for a time may take long, and so may the user
-                _check_offline(admin, group)
+                check_offline(admin, group)
             admin.set_offsets(group, {move.partition: move.end for move in plan.moves})
         if json:
             print_json({"group": group, "changed": changed, "moves": [move.row() for move in plan.moves]})
         elif changed:
             typer.echo(f"moved group {group} on the brokers")
-
-
-def _check_offline(admin: Admin, group: str) -> None:
-    if members := admin.group(group).members:
-        raise ConfigurationError(
-            f"group {group} has {counted(len(members), 'client')} online, {members[0].client_id} among them; stop "
-            "them, or use --force to move it anyway"
-        )
-
-
-def _planned(
-    settings: ClientSettings, admin: Admin, group: str, topics: Sequence[str], spec: OffsetSpec, time_zone: str
-) -> Moves:
-    """What would move to `spec`. Raises TubeError."""
-    from tubeclient.consumers.group import fetch_view
-    from tubeclient.names import reader_groups_of
-    from tubeclient.positions.offset_lookup import OffsetLookup
-
-    readers = reader_groups_of("tubeclient_admin")
-    try:
-        before = admin.group_offsets(group, topics).committed
-    except UnknownGroup:
-        before = {}
-    wanted = sorted(set(topics) or {key.topic for key in before} or {key.topic for key, _ in spec.named})
-    if not wanted:
-        raise ConfigurationError(
-            f"the brokers have no position of group {group}; name its topics with --topic, or use `tubeclient offsets "
-            "reset` for a query with an offsets table"
-        )
-    with topics_known(settings, wanted):
-        view = fetch_view(settings, wanted, readers)
-    with contextlib.closing(OffsetLookup(settings, readers)) as lookup:
-        return moves_to(spec, before, view, lookup, lookup.bounds(view), time_zone)

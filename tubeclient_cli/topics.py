@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.names import new_topic_name
 from tubeclient.printable import counted
-from tubeclient_cli.common.cluster import Masters, admin_of, further_options, no_topic, settings_of
+from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of
 from tubeclient_cli.common.terminal import AsJson, ExitCode, FurtherOptions, clear_errors, print_json, table_console
+from tubeclient_cli.facts.topics import no_topic, topic_json
 
 if TYPE_CHECKING:
     from tubeclient.admin import Admin, DeployedTopic
@@ -57,11 +56,11 @@ def list_topics(master_servers: Masters, option: FurtherOptions = None, json: As
 
         found = admin_of(master_servers, option).topics()
         if json:
-            print_json({"topics": [_json(topic) for topic in found]})
+            print_json({"topics": [topic_json(topic) for topic in found]})
         elif found:
             rows = [
                 {
-                    **_json(topic),
+                    **topic_json(topic),
                     "brokers": len(topic.on_brokers),
                     "loaded": all(on.is_loaded for on in topic.on_brokers),
                 }
@@ -84,7 +83,7 @@ def show_topic(topic: _Topic, master_servers: Masters, option: FurtherOptions = 
         from tubeclient_cli.common.tables import print_rows
 
         admin = admin_of(master_servers, option)
-        found = _json(_one(admin, topic), admin.store_bounds([topic]))
+        found = topic_json(_one(admin, topic), admin.store_bounds([topic]))
         if json:
             print_json(found)
         else:
@@ -170,37 +169,6 @@ def _one(admin: Admin, name: str) -> DeployedTopic:
     for topic in admin.topics([name]):
         return topic
     raise no_topic(name, admin.topic_names())
-
-
-def _json(topic: DeployedTopic, bounds: Mapping[StoreKey, StoreBounds] | None = None) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "topic": topic.name,
-        "maxMessageBytes": topic.max_message_bytes,
-        "partitions": len(topic.partitions()),
-        "brokers": [
-            {
-                "broker": str(on.broker),
-                "stores": on.stores,
-                "partitionsPerStore": on.partitions_per_store,
-                "acceptsPublish": on.accepts_publish,
-                "acceptsSubscribe": on.accepts_subscribe,
-                "loaded": on.is_loaded,
-                "status": str(on.status),
-            }
-            for on in topic.on_brokers
-        ],
-    }
-    if bounds is not None:
-        found["stores"] = [
-            {
-                "store": str(store),
-                "firstOffset": low,
-                "endOffset": high,
-                "messagesAtMost": max(0, high - low) // INDEX_ENTRY_BYTES,
-            }
-            for store, (low, high) in sorted(bounds.items())
-        ]
-    return found
 
 
 def _after(admin: Admin, name: str, what: str, stores: int | None, partitions: int | None) -> None:

@@ -87,12 +87,15 @@ class Admin:
         """Return the consumer groups with clients online, sorted by name."""
         return self._masters.ask("admin_query_sub_info", to_groups)
 
-    def stored_groups(self) -> list[str]:
+    def stored_groups(self, *, silent: dict[int, TubeError] | None = None) -> list[str]:
         """Return the consumer groups that have positions at a broker in service, sorted.
 
         Their clients need not be online. A new group shows up to 5 s late.
+
+        Args:
+            silent: Gets the brokers that do not answer, by id, with their errors. None: such a one is a BrokerFailed.
         """
-        found = self._each(self._view(), "reports its groups", lambda _, web, on: web.groups())
+        found = self._each(self._view(), "reports its groups", lambda _, web, on: web.groups(), silent)
         return sorted(frozenset().union(*found))
 
     def group(self, name: str) -> GroupDetail:
@@ -101,10 +104,15 @@ class Admin:
 
     # Offsets
 
-    def store_bounds(self, topics: Iterable[str] = ()) -> dict[StoreKey, StoreBounds]:
+    def store_bounds(
+        self, topics: Iterable[str] = (), *, silent: dict[int, TubeError] | None = None
+    ) -> dict[StoreKey, StoreBounds]:
         """Return the bounds of all stores of these topics, or of all topics, as their indexes have them.
 
         The data of the first entries may be gone already. `OffsetLookup.bounds` leaves those entries out.
+
+        Args:
+            silent: As in `stored_groups`.
 
         Raises:
             ConfigurationError: A topic is not deployed.
@@ -115,23 +123,27 @@ class Admin:
         def files(webs: BrokerWebs, _: BrokerWeb, on: BrokerInfo) -> dict[StoreKey, StoreFiles]:
             return webs.files(on, [store for store in stores if store.broker_id == on.broker_id])
 
-        found = self._each(view, "reports its stores", files)
+        found = self._each(view, "reports its stores", files, silent)
         return {store: of_store.index_bounds for of_broker in found for store, of_store in sorted(of_broker.items())}
 
-    def group_offsets(self, group: str, topics: Iterable[str] = ()) -> GroupOffsets:
+    def group_offsets(
+        self, group: str, topics: Iterable[str] = (), *, silent: dict[int, TubeError] | None = None
+    ) -> GroupOffsets:
         """Return the positions of a group in these topics, or in all.
 
         A group's first position shows up to 5 s late, after the broker has saved it.
+
+        Args:
+            silent: As in `stored_groups`. Then no position is no error if a broker does not answer.
 
         Raises:
             UnknownGroup: No broker has a position of the group.
         """
         name, wanted, view = group_name(group), topic_names(topics), self._view()
         what = f"reports the position of group {name}"
-        found = [
-            position for of in self._each(view, what, lambda _, web, on: web.positions(name, wanted)) for position in of
-        ]
-        if not found:
+        answers = self._each(view, what, lambda _, web, on: web.positions(name, wanted), silent)
+        found = [position for of_broker in answers for position in of_broker]
+        if not (found or silent):
             about = f" in {', '.join(wanted)}" if wanted else ""
             raise UnknownGroup(
                 "none of the brokers {', '.join(map(str, view.brokers.values())) or '(none known)'} has a position "
@@ -234,12 +246,21 @@ class Admin:
         ]
         return ClusterView.of(brokers, [on.layout for topic in topics for on in topic.on_brokers])
 
-    def _each(self, view: ClusterView, what_for: str, ask: Callable[[BrokerWebs, BrokerWeb, BrokerInfo], T]) -> list[T]:
-        """What all brokers of the view answer. BrokerFailed names one that does not."""
+    def _each(
+        self,
+        view: ClusterView,
+        what_for: str,
+        ask: Callable[[BrokerWebs, BrokerWeb, BrokerInfo], T],
+        silent: dict[int, TubeError] | None,
+    ) -> list[T]:
+        """What the brokers of the view answer. Those that do not go to `silent`; without one BrokerFailed names one."""
         webs = BrokerWebs(self._settings)
         webs.learn(view)
         found, failures = webs.each(view.brokers.values(), what_for, lambda web, on: ask(webs, web, on))
-        raise_first(view.brokers, failures)
+        if silent is None:
+            raise_first(view.brokers, failures)
+        else:
+            silent.update(failures)
         return [found[broker_id] for broker_id in sorted(found)]
 
     def _deployed(self, topics: Iterable[str]) -> list[DeployedTopic]:

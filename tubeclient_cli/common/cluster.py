@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -70,31 +69,6 @@ def admin_of(master_servers: str, option: list[str] | None) -> Admin:
     from tubeclient.admin.broker_webs import own_web
 
     return Admin(own_web(settings_of(master_servers, further_options(option))))
-
-
-def no_topic(name: str, there: Collection[str]) -> ConfigurationError:
-    """The error for a topic that is not among those that are `there`; it names those that are spelled alike."""
-    near = near_names([name], there)
-    return ConfigurationError(
-        f"the cluster has no topic {name}; {f'{near} ' if near else ''}`tubeclient topics list` shows all topics",
-        condition="TOPIC_NOT_FOUND",
-    )
-
-
-@contextlib.contextmanager
-def topics_known(settings: ClientSettings, names: Sequence[str]) -> Iterator[None]:
-    """If the cluster lacks one of these topics, which ends the block, `no_topic` is raised in its stead."""
-    from tubeclient.admin import Admin
-    from tubeclient.admin.broker_webs import own_web
-    from tubeclient.errors import TopicNotDeployed, TubeError
-
-    try:
-        yield
-    except TopicNotDeployed:
-        there: list[str] = []
-        with contextlib.suppress(TubeError):
-            there = Admin(own_web(settings)).topic_names()
-        raise no_topic(next((name for name in names if name not in there), names[0]), there) from None
 
 
 def pairs(flag: str, texts: list[str] | None) -> dict[str, str]:

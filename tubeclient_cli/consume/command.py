@@ -78,9 +78,10 @@ def consume(
     with clear_errors("consume"):
         from tubeclient.printable import counted
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.common.places import parse_place
         from tubeclient_cli.common.terminal import until_interrupted
-        from tubeclient_cli.consume.reading import MessagePrinter, Wanted, decoder_of, read_topic
+        from tubeclient_cli.consume.reading import MessagePrinter, Wanted, read_topic
+        from tubeclient_cli.facts.messages import decoder_of
+        from tubeclient_cli.facts.places import parse_place
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from tubeclient.consumers.group import fetch_view
-from tubeclient.errors import ConfigurationError
-from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
+from tubeclient.keys import OffsetRange, PartitionKey, StoreBounds, StoreKey
 from tubeclient.metadata import ClusterView
 from tubeclient.names import reader_groups_of, topic_name
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.printable import printable
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
-from tubeclient_cli.common.cluster import no_topic, topics_known
-from tubeclient_cli.common.places import moves_to
+from tubeclient_cli.facts.messages import message_json, messages_of
+from tubeclient_cli.facts.places import moves_to
+from tubeclient_cli.facts.topics import no_topic, topics_known
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from spark_source.offsets.offset_spec import OffsetSpec
     from tubeclient.flows.read_range import Pack
     from tubeclient.inlong import Record, RecordDecoder
@@ -47,17 +44,6 @@ class Wanted:
     time_zone: str
     """Of the producers' clocks; an IANA name."""
     follow: bool
-
-
-def decoder_of(payload: str, zone: tzinfo) -> RecordDecoder | None:
-    """What messages hold; None: themselves. ConfigurationError."""
-    if payload == "raw":
-        return None
-    if payload not in ("inlong", "auto"):
-        raise ConfigurationError(f"--payload is {payload!r}; write raw, inlong or auto")
-    from tubeclient.inlong import RecordDecoder
-
-    return RecordDecoder("auto" if payload == "auto" else "inlong", zone=zone)
 
 
 def read_topic(settings: ClientSettings, wanted: Wanted, output: MessagePrinter) -> None:
@@ -149,7 +135,7 @@ class MessagePrinter:
 
     def write(self, pack: Pack) -> None:
         """Print a pack."""
-        for number, message, record in self._rows(pack):
+        for number, message, record in messages_of(pack, self._decoder):
             if self._tags and message.bad_reason is None and message.tag not in self._tags:
                 continue  # brokers compare only a hash of tags
             if self._message_id not in (None, message.message_id):
@@ -161,53 +147,13 @@ class MessagePrinter:
             self.bad += message.bad_reason is not None
         self._stream.flush()
 
-    def _rows(self, pack: Pack) -> Iterator[tuple[int, Message, Record | None]]:
-        """Each message with its number in the pack, or each of its records."""
-        if self._decoder is None:
-            yield from ((number, message, None) for number, message in enumerate(pack))
-            return
-        for number, (message, records) in enumerate(pack.records(self._decoder)):
-            if message.bad_reason is not None:
-                yield number, message, None
-            yield from ((number, message, record) for record in records)
-
     def _print(self, pack: Pack, number: int, message: Message, record: Record | None) -> None:
-        body = message.body if record is None else record.body
         if self._as_json:
-            found = {"partition": str(pack.partition), **_place(pack, number), **_described(message, body, record)}
-            line = json.dumps({name: it for name, it in found.items() if name == "value" or it not in (None, "", {})})
-            self._stream.write(f"{line}\n")
-        elif self._escapes:
+            self._stream.write(f"{json.dumps(message_json(pack, number, message, record))}\n")
+            return
+        body = message.body if record is None else record.body
+        if self._escapes:
             self._stream.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n")
         else:
             self._stream.flush()
             self._stream.buffer.write(body + b"\n")
-
-
-def _place(pack: Pack, number: int) -> Mapping[str, int]:
-    """Where a message lies in its store's index. Messages carry no offset. If each entry between start and end is a
-    message of the pack, they can be counted; else entries of other partitions or other tags lie between them."""
-    if pack.end - pack.start != len(pack) * INDEX_ENTRY_BYTES:
-        return {"packStart": pack.start, "packEnd": pack.end}
-    return {"offset": pack.start + number * INDEX_ENTRY_BYTES}
-
-
-def _described(message: Message, body: bytes, record: Record | None) -> Mapping[str, Any]:
-    try:
-        value: dict[str, Any] = {"value": body.decode()}
-    except UnicodeDecodeError:
-        value = {"base64": base64.b64encode(body).decode()}
-    return {
-        "messageId": message.message_id,
-        **value,
-        "tag": message.tag,
-        "attributes": message.attributes if record is None else dict(record.attributes),
-        "time": message.time,
-        "inlong": None if record is None else _inlong(record),
-        "bad": message.bad_reason,
-    }
-
-
-def _inlong(record: Record) -> dict[str, Any]:
-    group_id, stream_id, time_ms = record.origin
-    return {"groupId": group_id, "streamId": stream_id, "dataTimeMs": time_ms}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from offsets_store import GroupKey, GroupProgress, OffsetsTable, PartitionProgress
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
-from tubeclient_cli.common.places import Moves, moves_to, parse_place
+from tubeclient_cli.facts.places import Moves, moves_to, parse_place
 from tubeclient_cli.offsets.lag import Brokers
 
 

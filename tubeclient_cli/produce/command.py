@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of, topics_known
+from tubeclient_cli.common.cluster import Masters, further_options, pairs, settings_of
 from tubeclient_cli.common.terminal import ExitCode, FurtherOptions, TimeZone, clear_errors, exit_code, print_stderr
+from tubeclient_cli.facts.topics import topics_known
 
 
 def produce(

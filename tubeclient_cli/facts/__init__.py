@@ -1,0 +1,1 @@
+"""What commands and pages show: each number is made by one function. Knows no terminal."""
