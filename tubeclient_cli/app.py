@@ -22,6 +22,7 @@ from tubeclient_cli.offsets.command import offsets_app
 from tubeclient_cli.produce.command import produce
 from tubeclient_cli.server import server
 from tubeclient_cli.topics import topics_app
+from tubeclient_cli.ui import ui
 
 __all__ = ["app", "ingest", "main"]
 
@@ -36,6 +37,7 @@ app.command()(consume)
 app.command()(audit)
 app.command()(server)
 app.command()(doctor)
+app.command()(ui)
 plain_help(app)
 
 

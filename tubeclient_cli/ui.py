@@ -1,0 +1,118 @@
+"""`tubeclient ui`: its arguments. Imports nothing heavy until it runs."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from tubeclient.errors import ConfigurationError
+from tubeclient.extras import brought_by
+from tubeclient_cli.common.cluster import Masters, check_address, further_options, settings_of
+from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors
+
+_LIMITS = {"rpcTimeout": "5s", "retryLimit": "10s"}
+"""Shorter than a query's: somebody waits."""
+
+
+def ui(
+    master_servers: Masters,
+    port: Annotated[int, typer.Option(metavar="P", help="The port to listen on; 0: any free one.")] = 8720,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="The address to listen on (default: 127.0.0.1, this machine alone)."),
+    ] = None,
+    public_url: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="The page's address behind a proxy, which takes off its path, if it has one.",
+        ),
+    ] = "",
+    trusted_proxy: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Believe the X-Forwarded headers of requests from there.")
+    ] = "",
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Let the page move groups. Without it nothing can be changed.")
+    ] = False,
+    mask: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD|/PATTERN/",
+            help="Hide this field, or what a pattern matches, in all messages; may be given several times.",
+        ),
+    ] = None,
+    without_messages: Annotated[
+        bool, typer.Option("--without-messages", help="Show no messages, only the cluster and groups.")
+    ] = False,
+    time_zone: TimeZone = "UTC",
+    option: FurtherOptions = None,
+) -> None:
+    """Show the cluster, its groups and its messages in a browser, until Ctrl-C.
+
+    It prints a link with a token, which the first request needs. No position
+    moves by looking: it reads under the names tubeclient_ui-r0 to -r7.
+
+    Example:
+
+      tubeclient ui --master-servers 10.0.0.1:8715 --mask password
+    """
+    with clear_errors("ui"):
+        with brought_by("ui"):
+            import jinja2  # noqa: F401
+            import pyarrow  # noqa: F401
+            import starlette  # noqa: F401
+            import uvicorn
+        from tubeclient.wire.message_time import zone_named
+        from tubeclient_ui.app import Options, Page
+        from tubeclient_ui.masks import Masks
+        from tubeclient_ui.security import Guard
+
+        zone = zone_named(time_zone)
+        if host is not None:
+            check_address("--host", host)
+        public = urlsplit(public_url)
+        if public_url and (public.scheme not in ("http", "https") or not public.netloc):
+            raise ConfigurationError(f"--public-url is {public_url!r}; write it as https://tube.example.com/ui")
+        settings = settings_of(master_servers, {**_LIMITS, **further_options(option)})
+        options = Options(zone, zone.key, Masks(mask or []), allow_changes, not without_messages)
+        listening = _listening(host or "127.0.0.1", port)
+        port = listening.getsockname()[1]
+        names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")} | {public.netloc.lower()}
+        token = secrets.token_urlsafe(32)
+        app = Guard(
+            Page(settings, options).app,
+            token,
+            None if host and not public_url else names - {""},
+            public_url,
+            f"tubeclient_ui_{port}",
+        )
+        config = uvicorn.Config(
+            app,
+            access_log=False,  # it has the token
+            log_level="warning",
+            lifespan="off",
+            ws="none",
+            proxy_headers=bool(trusted_proxy),
+            forwarded_allow_ips=trusted_proxy,
+            root_path=public.path.rstrip("/"),
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        where = public_url.rstrip("/") or f"http://{host or '127.0.0.1'}:{port}"
+        typer.echo(f"the page is at {where}/cluster?token={token}\nCtrl-C ends it")
+        uvicorn.Server(config).run([listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        raise ConfigurationError(f"{host}:{port} is not free: {error.strerror}; give another --port") from None
+    return listening

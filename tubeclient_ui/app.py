@@ -1,0 +1,209 @@
+"""The page's addresses. Each view is a frame, which asks nobody, and a part that the browser fetches for it. So a
+cluster that hangs holds up only what needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
+
+import anyio
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.printable import printable
+from tubeclient.settings import ClientSettings
+from tubeclient_ui import cluster, groups
+from tubeclient_ui.access import ClusterAccess, LagHistory, Rates, shown_error
+from tubeclient_ui.bodies import KINDS, minute, shown_value
+from tubeclient_ui.masks import Masks, text_of
+from tubeclient_ui.queries import Query, search_for
+from tubeclient_ui.search import Searches
+from tubeclient_ui.texts import COOKIE, LANGUAGES, Translator, language_of
+
+__all__ = ["Options", "Page"]
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+View: TypeAlias = Callable[[Query], dict[str, Any]]
+
+_HERE: Final = Path(__file__).parent
+_SECONDS: Final = 25.0
+"""Of a part; each call to the cluster has a shorter deadline of its own."""
+_AT_ONCE: Final = 12
+_ROWS_AT_ONCE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command was given besides the cluster."""
+
+    zone: tzinfo
+    zone_name: str
+    masks: Masks
+    allow_changes: bool = False
+    with_messages: bool = True
+
+
+class Page:
+    """The application. `app` is ASGI's."""
+
+    def __init__(self, settings: ClientSettings, options: Options) -> None:
+        self._options = options
+        self._access = ClusterAccess(settings)
+        self._rates, self._history = Rates(), LagHistory()
+        self._moves = groups.GroupMoves(self._access, options.zone, options.zone_name)
+        self._searches = Searches(self._access, options.masks, options.zone, options.zone_name)
+        self._threads: anyio.CapacityLimiter | None = None
+        self._templates = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_finalized,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["n"] = "{:,}".format
+        views: dict[str, View] = {
+            "cluster": lambda query: cluster.cluster_view(self._access, self._rates, query.text("q"), query.page),
+            "topic": lambda query: cluster.topic_view(self._access, self._rates, query.text("name"), query.page),
+            "groups": lambda query: groups.groups_view(self._access, query.text("q"), query.page),
+            "group": lambda query: groups.group_view(self._access, self._history, query.text("name"), query.page),
+            "move": self._planned,
+        }
+        routes: list[BaseRoute] = [Route(f"/{name}", self._view(name, view)) for name, view in views.items()]
+        routes += [
+            Route("/", lambda request: RedirectResponse(f"{request.scope['root_path']}/cluster")),
+            Route("/moves", self._part("moved.html", self._moved), methods=["POST"]),
+            Mount("/static", StaticFiles(directory=_HERE / "static")),
+        ]
+        if options.with_messages:
+            routes += [
+                Route("/messages", self._view("messages", self._search)),
+                Route("/messages/topics", self._part("topics.html", self._topics)),
+                Route("/messages/more", self._part("more.html", self._more)),
+                Route("/messages/body", self._part("body.html", self._body)),
+                Route("/messages/stop", self._part("more.html", self._stop), methods=["POST"]),
+                Route("/messages/lines", self._download),
+            ]
+        self.app = Starlette(routes=routes)
+
+    # How answers are made
+
+    def _view(self, name: str, view: View) -> Endpoint:
+        part = self._part(f"{name}.html", view)
+
+        async def answer(request: Request) -> Response:
+            if request.headers.get("hx-request"):
+                return await part(request)
+            found = self._rendered(request, "frame.html", {"view": name})
+            if request.query_params.get("lang") in LANGUAGES:
+                found.set_cookie(COOKIE, request.query_params["lang"], httponly=True, samesite="strict")
+            return found
+
+        return answer
+
+    def _part(self, template: str, view: View) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            self._threads = self._threads or anyio.CapacityLimiter(_AT_ONCE)
+            try:
+                with anyio.fail_after(_SECONDS):
+                    shown = await anyio.to_thread.run_sync(
+                        view, Query(request.query_params), limiter=self._threads, abandon_on_cancel=True
+                    )
+            except TubeError as error:
+                return self._rendered(request, "error.html", {"error": shown_error(error)})
+            except TimeoutError:
+                return self._rendered(request, "error.html", {"error": f"no answer within {_SECONDS:.0f} s"})
+            return self._rendered(request, template, shown)
+
+        return answer
+
+    def _rendered(self, request: Request, template: str, shown: Mapping[str, Any]) -> HTMLResponse:
+        query = Query(request.query_params)
+        prefix = request.scope.get("root_path", "")
+
+        def link(path: str, **names: Any) -> str:
+            given = {name: value for name, value in names.items() if value not in (None, "")}
+            return f"{prefix}/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+        text = self._templates.get_template(template).render(
+            _=Translator(language_of(request)),
+            link=link,
+            here=lambda **names: link(request.url.path.removeprefix(prefix).lstrip("/"), **{**query.all(), **names}),
+            query=query,
+            options=self._options,
+            access=self._access,
+            languages=LANGUAGES,
+            kinds=KINDS,
+            shown_value=shown_value,
+            text_of=text_of,
+            minute=minute,
+            time_text=lambda ms: datetime.fromtimestamp(ms / 1000, self._options.zone).isoformat(" "),
+            **shown,
+        )
+        return HTMLResponse(text)
+
+    # Moves of groups
+
+    def _planned(self, query: Query) -> dict[str, Any]:
+        if not query.text("to"):
+            return {"plan": None, "key": ""}
+        topics = query.text("topic").replace(",", " ").split()
+        key, moves = self._moves.plan(query.text("name"), query.text("to"), topics, bool(query.text("force")))
+        return {"plan": moves, "key": key}
+
+    def _moved(self, query: Query) -> dict[str, Any]:
+        if not self._options.allow_changes:
+            raise ConfigurationError("this page changes nothing; --allow-changes lets it")
+        return {"group": self._moves.move(query.text("plan"))}
+
+    # Messages
+
+    def _search(self, query: Query) -> dict[str, Any]:
+        if not query.text("topic"):
+            return {"search": None}
+        return {"search": self._searches.start(search_for(query), query.all())}
+
+    def _topics(self, query: Query) -> dict[str, Any]:
+        return {"topics": self._access.admin().topic_names()[:1000]}
+
+    def _more(self, query: Query) -> dict[str, Any]:
+        search, after = self._searches.of(query.text("search")), query.number("after", 0, 1 << 31)
+        ended = search.ended  # before the messages: none comes after it
+        return {"search": search, "after": after, "ended": ended, "found": search.found[after : after + _ROWS_AT_ONCE]}
+
+    def _stop(self, query: Query) -> dict[str, Any]:
+        self._searches.of(query.text("search")).stop()
+        return self._more(query)
+
+    def _body(self, query: Query) -> dict[str, Any]:
+        search = self._searches.of(query.text("search"))
+        number = query.number("number", 0, max(0, len(search.found) - 1))
+        return {"search": search, "number": number, "message": search.found[number]}
+
+    async def _download(self, request: Request) -> Response:
+        """What is shown, as `tubeclient consume --json` prints it."""
+        try:
+            search = self._searches.of(request.query_params.get("search", ""))
+        except ConfigurationError as error:
+            return self._rendered(request, "error.html", {"error": str(error)})
+        lines = "".join(f"{json.dumps(row)}\n" for found in list(search.found) for row in found.rows)
+        headers = {"Content-Disposition": 'attachment; filename="messages.jsonl"'}
+        return Response(lines, media_type="application/x-ndjson", headers=headers)
+
+
+def _finalized(value: Any) -> Any:
+    """Each text of others, such as names, is printable wherever a template shows it."""
+    if isinstance(value, str) and not isinstance(value, Markup) and not value.isprintable():
+        return printable(value)
+    return "" if value is None else value

@@ -1,0 +1,121 @@
+"""The views of the cluster and of a topic: what there is, how fast it grows, and what is down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from tubeclient.admin import BrokerState
+from tubeclient.errors import TubeError
+from tubeclient.keys import StoreKey
+from tubeclient_cli.facts.topics import no_topic, topic_json
+from tubeclient_ui.access import ClusterAccess, Rates, rate_of, shown_error
+
+__all__ = ["PAGE_ROWS", "Problem", "cluster_view", "page_of", "silent_problems", "topic_view"]
+
+T = TypeVar("T")
+
+PAGE_ROWS: Final = 100
+
+
+class Problem(NamedTuple):
+    """Something that is not well."""
+
+    what: str
+    """A text of texts.py with the names of `of`."""
+    of: Mapping[str, object]
+    detail: str
+    """The error, in its own words."""
+    command: str
+    """What helps."""
+
+
+def page_of(rows: Sequence[T], page: int) -> dict[str, Any]:
+    """A part of long lists: PAGE_ROWS of them."""
+    last = max(0, len(rows) - 1) // PAGE_ROWS
+    page = min(max(page, 0), last)
+    return {"rows": rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS], "page": page, "last": last, "count": len(rows)}
+
+
+def cluster_view(access: ClusterAccess, rates: Rates, q: str, page: int) -> dict[str, Any]:
+    """Masters, brokers and the topics that have `q` in their names; what does not answer is among the problems."""
+    masters = access.masters()
+    doctor = f"tubeclient doctor {access.command}"
+    problems = [
+        Problem("Master {master} does not answer", {"master": master.address}, master.error, doctor)
+        for master in masters
+        if master.state == "down"
+    ]
+    shown: dict[str, Any] = {"masters": masters, "brokers": [], "topics": page_of([], 0), "problems": problems}
+    silent: dict[int, TubeError] = {}
+    try:
+        admin = access.admin()
+        shown["brokers"] = brokers = admin.brokers()
+        topics = admin.topics()
+        bounds = admin.store_bounds(silent=silent)
+    except TubeError as error:
+        problems.append(Problem("The cluster could not be asked", {}, shown_error(error), doctor))
+        return shown
+    grown = rates.after(time.monotonic(), bounds)
+    stores: dict[str, list[StoreKey]] = {}
+    for store in bounds:
+        stores.setdefault(store.topic, []).append(store)
+    problems += _of_brokers(brokers, silent, doctor)
+    down = {broker.info.broker_id for broker in brokers if broker.run_status != "running"} | silent.keys()
+    rows = []
+    for topic in topics:
+        if not all(on.is_loaded or on.broker.broker_id in down for on in topic.on_brokers):
+            command = f"tubeclient topics show {topic.name} {access.command}"
+            problems.append(Problem("Topic {topic} is not loaded on all brokers", {"topic": topic.name}, "", command))
+        if q.lower() in topic.name.lower():
+            found = topic_json(topic, {store: bounds[store] for store in stores.get(topic.name, ())})
+            messages = sum(store["messagesAtMost"] for store in found["stores"])
+            rate = rate_of(stores.get(topic.name, ()), grown)
+            partial = any(on.broker.broker_id in silent for on in topic.on_brokers)
+            rows.append({**found, "messages": messages, "rate": rate, "partial": partial})
+    shown["topics"] = page_of(rows, page)
+    shown["silent"] = silent
+    return shown
+
+
+def _of_brokers(brokers: Sequence[BrokerState], silent: Mapping[int, TubeError], doctor: str) -> list[Problem]:
+    problems = []
+    for broker in brokers:
+        error = silent.get(broker.info.broker_id)
+        detail = "" if error is None else shown_error(error)
+        if broker.is_in_service and broker.run_status != "running":
+            problems.append(Problem("Broker {broker} is down", {"broker": broker}, detail, doctor))
+        elif error is not None:
+            problems.append(Problem("Broker {broker} does not answer", {"broker": broker}, detail, doctor))
+    return problems
+
+
+def topic_view(access: ClusterAccess, rates: Rates, name: str, page: int) -> dict[str, Any]:
+    """A topic with its brokers and stores. Raises TubeError."""
+    admin = access.admin()
+    silent: dict[int, TubeError] = {}
+    topic = next(iter(admin.topics([name])), None)
+    if topic is None:
+        raise no_topic(name, admin.topic_names())
+    bounds = admin.store_bounds([name], silent=silent)
+    grown = rates.after(time.monotonic(), bounds)
+    found = topic_json(topic, bounds)
+    partitions = {on.broker.broker_id: on.partitions_per_store for on in topic.on_brokers}
+    for store, row in zip(sorted(bounds), found["stores"], strict=True):
+        row |= {"rate": grown.get(store), "partitions": partitions[store.broker_id]}
+    return {
+        "topic": found,
+        "stores": page_of(found["stores"], page),
+        "rate": rate_of(bounds, grown),
+        "problems": silent_problems(access, silent),
+    }
+
+
+def silent_problems(access: ClusterAccess, silent: Mapping[int, TubeError]) -> list[Problem]:
+    """Brokers that did not answer, by id."""
+    doctor = f"tubeclient doctor {access.command}"
+    return [
+        Problem("Broker {broker} does not answer", {"broker": broker_id}, shown_error(error), doctor)
+        for broker_id, error in silent.items()
+    ]

@@ -1,0 +1,98 @@
+"""The views of groups: who reads, how far it is, and a move of positions, which shows its dry run first."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from datetime import tzinfo
+from typing import Any, Final, NamedTuple
+
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.keys import PartitionKey
+from tubeclient.names import group_name
+from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
+from tubeclient_cli.facts.places import Moves, parse_place
+from tubeclient_ui.access import ClusterAccess, LagHistory
+from tubeclient_ui.cluster import Problem, page_of, silent_problems
+
+__all__ = ["GroupMoves", "group_view", "groups_view"]
+
+_MOST_PLANS: Final = 16
+
+
+def groups_view(access: ClusterAccess, q: str, page: int) -> dict[str, Any]:
+    """The groups that have `q` in their names. Raises TubeError."""
+    silent: dict[int, TubeError] = {}
+    rows = [row for row in group_rows(access.admin(), silent) if q.lower() in row["group"].lower()]
+    return {"groups": page_of(rows, page), "problems": silent_problems(access, silent)}
+
+
+def group_view(access: ClusterAccess, history: LagHistory, name: str, page: int) -> dict[str, Any]:
+    """A group, each partition with the node that owns it, and its lag since somebody watches. Raises TubeError."""
+    silent: dict[int, TubeError] = {}
+    found = group_facts(access.admin(), group_name(name), silent)
+    owners = {
+        partition: client["clientId"] if client["nodeId"] is None else client["nodeId"]
+        for client in found["clients"]
+        for partition in client["partitions"]
+    }
+    positions = {row["partition"] for row in found["partitions"]}
+    known = owners.keys() | set(found["unowned"])
+    without = [{"partition": key} for key in sorted(known - positions, key=PartitionKey.parse)]
+    problems = silent_problems(access, silent)
+    if found["beyondEnd"]:
+        command = f"tubeclient groups move {found['group']} --to latest --dry-run {access.command}"
+        where = ", ".join(found["beyondEnd"][:5])
+        problems.append(Problem("Positions are beyond the last message: {where}", {"where": where}, "", command))
+    behind = None if silent else found["messagesBehindAtMost"]
+    return {
+        "group": found,
+        "owners": owners,
+        "partitions": page_of([*found["partitions"], *without], page),
+        "lag": history.after(found["group"], time.time(), behind),
+        "problems": problems,
+    }
+
+
+class _Plan(NamedTuple):
+    group: str
+    offsets: Mapping[PartitionKey, int]
+    force: bool
+
+
+class GroupMoves:
+    """Dry runs of moves, and their doing: a move does what its dry run showed, once. Thread-safe."""
+
+    def __init__(self, access: ClusterAccess, zone: tzinfo, zone_name: str) -> None:
+        self._access, self._zone, self._zone_name = access, zone, zone_name
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[str, _Plan] = OrderedDict()
+
+    def plan(self, group: str, to: str, topics: list[str], force: bool) -> tuple[str, Moves]:
+        """A number for the move, and what would move. Raises TubeError."""
+        name, spec = group_name(group), parse_place(to, "the place", self._zone)
+        admin = self._access.admin()
+        if not force:
+            check_offline(admin, name)
+        moves = planned_moves(self._access.settings(), admin, name, topics, spec, self._zone_name)
+        key = secrets.token_urlsafe(8)
+        with self._lock:
+            self._plans[key] = _Plan(name, {move.partition: move.end for move in moves.moves}, force)
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        return key, moves
+
+    def move(self, key: str) -> str:
+        """Do what a dry run showed, and return the group. Raises TubeError."""
+        with self._lock:
+            plan = self._plans.pop(key, None)
+        if plan is None:
+            raise ConfigurationError("this dry run is done or forgotten; make another one")
+        admin = self._access.admin()
+        if not plan.force:
+            check_offline(admin, plan.group)
+        admin.set_offsets(plan.group, plan.offsets)
+        return plan.group

@@ -1,0 +1,22 @@
+"use strict";
+// Lines of numbers over time, what happens when the program is gone, and no questions from a page that nobody sees.
+function draw(place) {
+  const samples = JSON.parse(place.dataset.samples), style = getComputedStyle(place);
+  const axis = {stroke: style.color, grid: {stroke: style.borderTopColor, width: 1}, ticks: {show: false}, font: style.font};
+  const size = {width: place.clientWidth, height: 160};
+  new uPlot({...size, legend: {show: false}, cursor: {y: false},
+    scales: {y: {range: (_, low, high) => [0, Math.max(high, 1) * 1.1]}},
+    axes: [{...axis, space: 80, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 8))}, {...axis, size: 70, values: (_, ticks) => ticks.map((tick) => tick.toLocaleString())}],
+    series: [{}, {label: place.dataset.label, stroke: style.accentColor, width: 2, points: {show: false}}],
+  }, [samples.map((sample) => sample[0]), samples.map((sample) => sample[1])], place);
+}
+addEventListener("htmx:afterSettle", () => {
+  document.querySelectorAll(".line:empty").forEach(draw);
+  document.getElementById("lost").hidden = true;
+});
+for (const fault of ["htmx:sendError", "htmx:timeout", "htmx:responseError"])
+  addEventListener(fault, () => { document.getElementById("lost").hidden = false; });
+addEventListener("htmx:beforeRequest", (event) => {
+  const trigger = event.detail.requestConfig.triggeringEvent;
+  if (document.hidden && event.target.id === "view" && !trigger) event.preventDefault();
+});
