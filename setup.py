@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent
 PACKAGES = (
     *("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "tubeclient_ingest", "pyspark_tubeclient"),
     "tubeclient_cli",
+    "tubeclient_ui",
 )
 
 
@@ -94,6 +95,16 @@ EXTRAS = {
     "metrics": [
         # Shows counts to Prometheus, and serves them. Has no dependencies of its own.
         "prometheus-client>=0.21,<1",
+    ],
+    "ui": [
+        # The page's addresses, and its files. Brings anyio.
+        "starlette>=1.0,<2",
+        # Serves it. Brings click and h11.
+        "uvicorn>=0.40,<1",
+        # Its templates, which escape. Brings MarkupSafe.
+        "jinja2>=3.1.6,<4",
+        # InLong's packs, and regular expressions in linear time: a message is hostile input, and RE2 is in its wheels.
+        "pyarrow>=21,<27",
     ],
     "iceberg": [
         # Iceberg tables and their catalogs, one in SQLite among them. Its own commit is not used (iceberg_table.py), so
@@ -173,6 +184,9 @@ EXTRAS = {
         "pyyaml>=6,<7",  # reads the compose file, for its test
         "types-pyyaml>=6",  # types of yaml
         "jsonschema>=4.23,<5",  # judges OpenLineage's events by its schemas, for their test
+        "playwright>=1.60,<2",  # a browser, for the tests of `tubeclient ui`; Chromium is the system's
+        "axe-playwright-python>=0.1.8,<1",  # finds what keeps people out of a page
+        "httpx2>=2,<3",  # asks for pages without a browser, through Starlette's client for tests
         "uv>=0.9,<1",  # locks the development set with hashes (make lock)
         "pip-audit>=2.9,<3",  # looks for known holes in that set, before a release (make audit)
     ],
@@ -216,7 +230,10 @@ setup(
     # With this mapping an editable install is one path entry. Spark finds data sources by listing the path's modules,
     # and would not see a package that an import hook provides.
     package_dir={"": "."},
-    package_data={"": ["py.typed", "*.proto", "*.pyi"]},
+    package_data={
+        "": ["py.typed", "*.proto", "*.pyi"],
+        "tubeclient_ui": ["zh.json", "templates/*", "static/*", "static/vendor/*"],
+    },
     include_package_data=False,
     install_requires=CORE,
     extras_require={

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     *("tubeclient", "embedded_tubemq", "spark_source", "offsets_store", "tubeclient_ingest", "pyspark_tubeclient"),
     "tubeclient_cli",
+    "tubeclient_ui",
 )
 
 
@@ -374,6 +375,20 @@ LAYERS = {
         | {"tubeclient", "spark_source", "tubeclient_ingest"},
         OUTSIDE_WORLD,
     ),
+    # What commands and the page show: no terminal, no Spark.
+    "tubeclient_cli/facts": Layer({"tubeclient", "spark_source.offsets", "spark_source.options"}, NETWORK),
+    "tubeclient_ui": Layer(
+        {"starlette", "jinja2", "markupsafe", "anyio", "pyarrow"}
+        | {"tubeclient", "spark_source.offsets", "tubeclient_cli.facts"},
+        NETWORK | {"tubeclient.net", "subprocess"},
+    ),
+    # What a message, a filter and a mask are is judged of what is given.
+    **{
+        f"tubeclient_ui/{name}.py": Layer(
+            {"pyarrow", "tubeclient.errors", "tubeclient.printable", "tubeclient_ui.masks"}, OUTSIDE_WORLD | {"random"}
+        )
+        for name in ("bodies", "filters", "masks")
+    },
     "pyspark_tubeclient": Layer({"spark_source", "offsets_store", "tubeclient.extras", "pyspark"}, OUTSIDE_WORLD),
 }
 

@@ -14,6 +14,7 @@ PRODUCT = (
     "offsets_store",
     "tubeclient_ingest",
     "tubeclient_cli",
+    "tubeclient_ui",
     "embedded_tubemq",
     "jobs",
 )

@@ -12,7 +12,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient_cli.common.cluster import Masters, check_address, further_options, settings_of
-from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors
+from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, until_interrupted
 
 _LIMITS = {"rpcTimeout": "5s", "retryLimit": "10s"}
 """Shorter than a query's: somebody waits."""
@@ -104,7 +104,8 @@ def ui(
         )
         where = public_url.rstrip("/") or f"http://{host or '127.0.0.1'}:{port}"
         typer.echo(f"the page is at {where}/cluster?token={token}\nCtrl-C ends it")
-        uvicorn.Server(config).run([listening])
+        with until_interrupted():
+            uvicorn.Server(config).run([listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -113,6 +114,8 @@ def _listening(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(100)  # whoever sees the link may open it
     except OSError as error:
+        listening.close()
         raise ConfigurationError(f"{host}:{port} is not free: {error.strerror}; give another --port") from None
     return listening

@@ -4,6 +4,7 @@ cluster that hangs holds up only what needs it."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -72,7 +73,7 @@ class Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters["n"] = "{:,}".format
+        self._templates.filters |= {"n": "{:,}".format, "sh": shlex.quote}
         views: dict[str, View] = {
             "cluster": lambda query: cluster.cluster_view(self._access, self._rates, query.text("q"), query.page),
             "topic": lambda query: cluster.topic_view(self._access, self._rates, query.text("name"), query.page),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
@@ -66,7 +67,7 @@ def cluster_view(access: ClusterAccess, rates: Rates, q: str, page: int) -> dict
     rows = []
     for topic in topics:
         if not all(on.is_loaded or on.broker.broker_id in down for on in topic.on_brokers):
-            command = f"tubeclient topics show {topic.name} {access.command}"
+            command = f"tubeclient topics show {shlex.quote(topic.name)} {access.command}"
             problems.append(Problem("Topic {topic} is not loaded on all brokers", {"topic": topic.name}, "", command))
         if q.lower() in topic.name.lower():
             found = topic_json(topic, {store: bounds[store] for store in stores.get(topic.name, ())})

@@ -25,7 +25,7 @@ _LONGEST: Final = 300
 """Characters of a filter."""
 _MOST_REPEATED: Final = 300
 """The product of a pattern's counts. At the worst RE2 then takes some seconds for a message of 1 MB."""
-_COUNTS: Final = re.compile(r"\{\d*,?(\d+)")
+_COUNTS: Final = re.compile(r"\{(?:\d*,)?(\d+)")
 _WHERE: Final = re.compile(r"([^=!<>]+)(?:(!=|>=|<=|=|>|<)(.+))?", re.DOTALL)
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,9}|\*)\]")
 _COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -44,7 +45,7 @@ def group_view(access: ClusterAccess, history: LagHistory, name: str, page: int)
     without = [{"partition": key} for key in sorted(known - positions, key=PartitionKey.parse)]
     problems = silent_problems(access, silent)
     if found["beyondEnd"]:
-        command = f"tubeclient groups move {found['group']} --to latest --dry-run {access.command}"
+        command = f"tubeclient groups move {shlex.quote(name)} --to latest --dry-run {access.command}"
         where = ", ".join(found["beyondEnd"][:5])
         problems.append(Problem("Positions are beyond the last message: {where}", {"where": where}, "", command))
     behind = None if silent else found["messagesBehindAtMost"]

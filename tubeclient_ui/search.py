@@ -65,7 +65,7 @@ class SearchFor:
     unpack: bool = True
     """Whether InLong's packs are taken apart."""
     most: int = 100
-    """Messages to find; with all of their packs."""
+    """Messages to find; more if one pack has more."""
     most_bytes: int = 64 << 20
     seconds: float = 30.0
 
@@ -195,7 +195,7 @@ class MessageSearch:
         self, reader: RangeReader, view: ClusterView, begins: Mapping[PartitionKey, int], ends: dict[PartitionKey, int]
     ) -> None:
         """Read windows from the ends on, larger ones while they bring little. The messages of a round are in the order of
-        their times, those of a partition in that of their offsets."""
+        time, those of a partition in that of offsets."""
         entries = max(1, -(-self.wanted.most // max(1, len(ends))))
         while left := [key for key in ends if ends[key] > begins[key]]:
             lows = {key: max(begins[key], ends[key] - entries * INDEX_ENTRY_BYTES) for key in left}
@@ -217,8 +217,9 @@ class MessageSearch:
             finally:
                 merged.sort(key=lambda each: each[0], reverse=True)
                 room = self.wanted.most - len(self.found)
-                self._add([each for *_, each in merged[:room]])
-                left_out = {(key, start) for _, key, start, _ in merged[room:]}
+                taken = {(key, start) for _, key, start, _ in merged[:room]}  # packs, each with all that fits
+                self._add([found for _, key, start, found in merged if (key, start) in taken])
+                left_out = {(key, start) for _, key, start, _ in merged} - taken
                 for key, of_packs in starts.items():  # where the newest were not read, it does not go on
                     for start in of_packs:
                         if (key, start) in left_out:
