@@ -133,7 +133,7 @@ class Page:
         query = Query(request.query_params)
         prefix = request.scope.get("root_path", "")
 
-        def link(path: str, **names: Any) -> str:
+        def link(path: str, /, **names: Any) -> str:
             given = {name: value for name, value in names.items() if value not in (None, "")}
             return f"{prefix}/{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
 

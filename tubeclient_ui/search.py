@@ -194,8 +194,8 @@ class MessageSearch:
     def _backward(
         self, reader: RangeReader, view: ClusterView, begins: Mapping[PartitionKey, int], ends: dict[PartitionKey, int]
     ) -> None:
-        """Read windows from the ends on, larger ones while they bring little. The messages of a round are in the order of
-        time, those of a partition in that of offsets."""
+        """Read windows from the ends on, larger ones while they bring little. A round is in the order of time, and each
+        partition in that of offsets."""
         entries = max(1, -(-self.wanted.most // max(1, len(ends))))
         while left := [key for key in ends if ends[key] > begins[key]]:
             lows = {key: max(begins[key], ends[key] - entries * INDEX_ENTRY_BYTES) for key in left}

@@ -14,6 +14,7 @@ from tests.tubeclient_cli.clusters import ClusterCommands
 from tests.tubeclient_ui.conftest import HOSTILE
 from tests.tubeclient_ui.viewer import Viewer, settings_of
 from tubeclient import Admin
+from tubeclient_ui.bodies import KINDS
 
 
 def ids(viewer: Viewer, **query: object) -> list[int]:
@@ -41,6 +42,7 @@ def ids(viewer: Viewer, **query: object) -> list[int]:
 def test_where_and_what(viewer: Viewer, query: dict[str, Any], numbers: range) -> None:
     """By place, time, tag, text, expression and path; newest first."""
     assert ids(viewer, **query) == list(numbers)
+    assert viewer.client.get("/messages", params={"topic": "clicks", **query}).status_code == 200
 
 
 def test_a_download_is_what_consume_prints(viewer: Viewer, tube: EmbeddedTubeMQ) -> None:
