@@ -31,7 +31,7 @@ help: ## List the targets
 
 setup: $(STAMPS)/packages $(STAMPS)/core $(STAMPS)/spark-home $(STAMPS)/apache $(STAMPS)/protoc ## Make .venv and fetch what `make test` needs
 
-setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/iceberg $(STAMPS)/prometheus ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Iceberg's REST server, Prometheus
+setup-all: setup $(STAMPS)/spark40 $(STAMPS)/spark43 $(STAMPS)/yarn $(STAMPS)/iceberg $(STAMPS)/prometheus $(STAMPS)/chromium ## The same for `make test-all`: Spark 4.0 and 4.3, YARN, Iceberg's REST server, Prometheus, Chromium
 
 demo: $(STAMPS)/packages $(STAMPS)/delta ## Run the demonstration: embedded TubeMQ, Spark, Delta, on this machine
 	@$(BIN)/python jobs/demo.py
@@ -190,4 +190,8 @@ $(STAMPS)/protoc: $(STAMPS)/packages tools/generate_proto.py
 
 $(STAMPS)/prometheus: tools/fetch_prometheus.sh
 	tools/fetch_prometheus.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/chromium: tools/find_chromium.sh
+	tools/find_chromium.sh
 	@mkdir -p $(STAMPS) && touch $@

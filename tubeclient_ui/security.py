@@ -66,10 +66,11 @@ class Guard:
         host = request.headers.get("host", "").lower()
         if self._hosts is not None and host not in self._hosts:
             return PlainTextResponse("This page has another name; --public-url gives it one.\n", 400)
-        if request.method in ("GET", "HEAD") and _path(request, "").startswith(
-            f"{request.scope.get('root_path', '')}/static/"
-        ):
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        if request.method in ("GET", "HEAD") and path.startswith("/static/"):
             return None
+        if path == "/favicon.ico":  # each browser asks for one
+            return Response(status_code=204)
         given = request.query_params.get("token")
         if given is not None:
             return self._entered(request) if _same(given, self._token) else PlainTextResponse("Wrong token.\n", 403)

@@ -53,8 +53,8 @@ def test_who_owns_a_partition(own: EmbeddedTubeMQ) -> None:
         assert consumer.wait_ready(30_000)
         wait_for(lambda: str(B) + "</a>" in viewer.part("/group", name="live"), "the client's report")
         text = viewer.part("/group", name="live")
-        assert "1 clients online" in text
-        assert "1 partitions without an owner" in text
+        assert "clients online: 1" in text
+        assert "partitions without an owner: 1" in text
         assert re.search(rf"{B}</a>(\s*<td class=\"n\">[^<]+){{3}}\s*<td>1</tr>", text)
 
 
