@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 from typing import Annotated
@@ -82,9 +83,10 @@ def ui(
         listening = _listening(host or "127.0.0.1", port)
         port = listening.getsockname()[1]
         names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")} | {public.netloc.lower()}
+        page = Page(settings, options)
         token = secrets.token_urlsafe(32)
         app = Guard(
-            Page(settings, options).app,
+            page.app,
             token,
             None if host and not public_url else names - {""},
             public_url,
@@ -104,7 +106,7 @@ def ui(
         )
         where = public_url.rstrip("/") or f"http://{host or '127.0.0.1'}:{port}"
         typer.echo(f"the page is at {where}/cluster?token={token}\nCtrl-C ends it")
-        with until_interrupted():
+        with contextlib.closing(page), until_interrupted():
             uvicorn.Server(config).run([listening])
 
 

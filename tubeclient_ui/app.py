@@ -35,7 +35,7 @@ from tubeclient_ui.texts import COOKIE, LANGUAGES, Translator, language_of
 __all__ = ["Options", "Page"]
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-View: TypeAlias = Callable[[Query], dict[str, Any]]
+View: TypeAlias = Callable[[Query], dict[str, Any] | Response]
 
 _HERE: Final = Path(__file__).parent
 _SECONDS: Final = 25.0
@@ -94,9 +94,13 @@ class Page:
                 Route("/messages/more", self._part("more.html", self._more)),
                 Route("/messages/body", self._part("body.html", self._body)),
                 Route("/messages/stop", self._part("more.html", self._stop), methods=["POST"]),
-                Route("/messages/lines", self._download),
+                Route("/messages/lines", self._part("", self._lines)),
             ]
         self.app = Starlette(routes=routes)
+
+    def close(self) -> None:
+        """End all searches."""
+        self._searches.close()
 
     # How answers are made
 
@@ -114,18 +118,20 @@ class Page:
         return answer
 
     def _part(self, template: str, view: View) -> Endpoint:
+        def made(request: Request) -> Response:
+            try:
+                shown = view(Query(request.query_params))
+            except TubeError as error:
+                return self._rendered(request, "error.html", {"error": shown_error(error)})
+            return shown if isinstance(shown, Response) else self._rendered(request, template, shown)
+
         async def answer(request: Request) -> Response:
             self._threads = self._threads or anyio.CapacityLimiter(_AT_ONCE)
             try:
                 with anyio.fail_after(_SECONDS):
-                    shown = await anyio.to_thread.run_sync(
-                        view, Query(request.query_params), limiter=self._threads, abandon_on_cancel=True
-                    )
-            except TubeError as error:
-                return self._rendered(request, "error.html", {"error": shown_error(error)})
+                    return await anyio.to_thread.run_sync(made, request, limiter=self._threads, abandon_on_cancel=True)
             except TimeoutError:
                 return self._rendered(request, "error.html", {"error": f"no answer within {_SECONDS:.0f} s"})
-            return self._rendered(request, template, shown)
 
         return answer
 
@@ -192,12 +198,9 @@ class Page:
         number = query.number("number", 0, max(0, len(search.found) - 1))
         return {"search": search, "number": number, "message": search.found[number]}
 
-    async def _download(self, request: Request) -> Response:
+    def _lines(self, query: Query) -> Response:
         """What is shown, as `tubeclient consume --json` prints it."""
-        try:
-            search = self._searches.of(request.query_params.get("search", ""))
-        except ConfigurationError as error:
-            return self._rendered(request, "error.html", {"error": str(error)})
+        search = self._searches.of(query.text("search"))
         lines = "".join(f"{json.dumps(row)}\n" for found in list(search.found) for row in found.rows)
         headers = {"Content-Disposition": 'attachment; filename="messages.jsonl"'}
         return Response(lines, media_type="application/x-ndjson", headers=headers)

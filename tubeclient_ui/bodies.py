@@ -21,18 +21,18 @@ def shown_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def shown_value(row: dict[str, Any], kind: str) -> tuple[str, bool]:
+def shown_value(row: dict[str, Any], kind: str, most: int = _MOST_CHARACTERS) -> tuple[str, bool]:
     """The value of a message of `message_json` as `kind`, and whether something of it is left out. JSON is indented;
-    what is none is shown as text."""
+    what is none is shown as text. `most` are characters, or bytes as hex."""
     if kind == "hex":
+        most = min(most, _MOST_HEX_BYTES)
         value = row["value"].encode("utf-8", "surrogatepass") if "value" in row else base64.b64decode(row["base64"])
-        lines = (value[at : at + 16] for at in range(0, min(len(value), _MOST_HEX_BYTES), 16))
-        hexes = (f"{n * 16:06x}  {line.hex(' '):<47}  {_ascii(line)}" for n, line in enumerate(lines))
-        return "\n".join(hexes), len(value) > _MOST_HEX_BYTES
+        lines = ((at, value[at : min(at + 16, most)]) for at in range(0, min(len(value), most), 16))
+        return "\n".join(f"{at:06x}  {line.hex(' '):<47}  {_ascii(line)}" for at, line in lines), len(value) > most
     text = text_of(row)
     if kind == "json":
         text = _indented(text)
-    return shown_lines(text[:_MOST_CHARACTERS]), len(text) > _MOST_CHARACTERS
+    return shown_lines(text[:most]), len(text) > most
 
 
 def minute(text: str) -> str:

@@ -37,12 +37,13 @@ __all__ = ["Found", "MessageSearch", "SearchFor", "Searches"]
 _GROUPS: Final = reader_groups_of("tubeclient_ui")
 _LIMITS: Final = Limits(max_bytes=16 << 20, max_records=10_000, max_repeated_bytes=16 << 20)
 """Of one message unpacked. A larger one is shown as bad."""
-_MOST_KEPT_BYTES: Final = 16 << 20
+_MOST_FOUND_BYTES: Final = 16 << 20
 """Of the messages of one search."""
 _MOST_ENTRIES: Final = 8_192
 """The index entries that are read at once when the newest come first."""
-_LEFT_SECONDS: Final = 20.0
-"""A search of which nobody asks for the progress ends."""
+_LEFT_SECONDS: Final = 60.0
+"""A search of which nobody asks for the progress ends; sooner, if another one needs its place."""
+_PLACE_SECONDS: Final = 3.0
 _AT_ONCE: Final = 4
 _MOST_SEARCHES: Final = 12
 _MOST_NAMED: Final = 50
@@ -103,7 +104,7 @@ class MessageSearch:
         self.asked_at = time.monotonic()
         self._access, self._masks, self._zone, self._zone_name = access, masks, zone, zone_name
         self._decoder = RecordDecoder("auto", zone=zone, limits=_LIMITS) if wanted.unpack or masks else None
-        self._kept_bytes = 0
+        self._found_bytes = 0
         self._open: OffsetLookup | RangeReader | None = None
 
     def start(self) -> None:
@@ -263,7 +264,7 @@ class MessageSearch:
         return [Found(of, records[number], sizes[number]) for number, of in found.items()]
 
     def _add(self, found: Sequence[Found]) -> None:
-        self._kept_bytes += sum(len(str(row)) for each in found for row in each.rows)
+        self._found_bytes += sum(len(str(row)) for each in found for row in each.rows)
         self.found.extend(found)
 
     def _check(self) -> None:
@@ -275,7 +276,7 @@ class MessageSearch:
             raise _Bound("bytes")
 
     def _check_room(self) -> None:
-        if len(self.found) >= self.wanted.most or self._kept_bytes >= _MOST_KEPT_BYTES:
+        if len(self.found) >= self.wanted.most or self._found_bytes >= _MOST_FOUND_BYTES:
             raise _Bound("full")
 
 
@@ -295,13 +296,22 @@ class Searches:
         search = MessageSearch(self._given[0], wanted, *self._given[1:])
         search.query = query
         with self._lock:
-            if sum(not each.ended for each in self._searches.values()) >= _AT_ONCE:
+            running = [each for each in self._searches.values() if not each.ended]
+            for left in running if len(running) >= _AT_ONCE else ():
+                if time.monotonic() - left.asked_at > _PLACE_SECONDS:
+                    left.stop("left")
+            if sum(not each.ended for each in running) >= _AT_ONCE:
                 raise ConfigurationError(f"{_AT_ONCE} searches run already; stop one of them, or wait")
             self._searches[search.key] = search
             if len(self._searches) > _MOST_SEARCHES:
                 del self._searches[next(key for key, each in self._searches.items() if each.ended)]
         search.start()
         return search
+
+    def close(self) -> None:
+        """End all."""
+        for search in list(self._searches.values()):
+            search.stop()
 
     def of(self, key: str) -> MessageSearch:
         """ConfigurationError if it is not there any more."""

@@ -39,3 +39,11 @@ def test_hex_has_each_byte() -> None:
 def test_a_time_is_for_people() -> None:
     """And what is none is as it came."""
     assert (minute("202611301103"), minute("soon")) == ("2026-11-30 11:03", "soon")
+
+
+def test_of_many_records_less_is_shown() -> None:
+    """In each form; a page with all of them would be megabytes."""
+    for kind in ("text", "json", "hex"):
+        text, cut = shown_value({"value": "x" * 5_000}, kind, 500)
+        assert cut
+        assert len(text) < 3_000

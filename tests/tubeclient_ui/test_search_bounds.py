@@ -74,14 +74,23 @@ def test_the_time_bounds_it(many: EmbeddedTubeMQ) -> None:
 
 @pytest.mark.usefixtures("slow")
 def test_only_some_run_at_once(many: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others are refused, and one that nobody waits for ends."""
+    """Others are refused, unless nobody waits for one of them; such a one also ends by itself."""
     viewer = Viewer(settings_of(many))
     texts = [viewer.part("/messages", topic="many", text="nothing", seconds=600) for _ in range(5)]
     assert "4 searches run already" in texts[4]
     keys = [re.findall(r"search=([\w-]+)", text)[0] for text in texts[:4]]
+    monkeypatch.setattr(search, "_PLACE_SECONDS", 0.0)
+    assert "Stop" in viewer.part("/messages", topic="many", text="nothing", seconds=600)
+    assert "Nobody waited for it." in viewer.part("/messages/more", search=keys[0])
+
+
+@pytest.mark.usefixtures("slow")
+def test_one_that_nobody_waits_for_ends(many: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser was closed."""
     monkeypatch.setattr(search, "_LEFT_SECONDS", 0.0)
-    wait_for(lambda: "Nobody waited for it." in viewer.part("/messages/more", search=keys[0]), "its end")
-    wait_for(lambda: "progress" in viewer.part("/messages", topic="many"), "room for another")
+    viewer = Viewer(settings_of(many))
+    [key] = re.findall(r"search=([\w-]+)&", viewer.part("/messages", topic="many", text="nothing", seconds=600))[:1]
+    wait_for(lambda: "Nobody waited for it." in viewer.part("/messages/more", search=key), "its end")
 
 
 def test_old_searches_are_forgotten(many: EmbeddedTubeMQ) -> None:
@@ -94,6 +103,6 @@ def test_old_searches_are_forgotten(many: EmbeddedTubeMQ) -> None:
 
 def test_what_is_found_is_bounded_in_bytes(many: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
     """However large the messages are."""
-    monkeypatch.setattr(search, "_MOST_KEPT_BYTES", 1_000)
+    monkeypatch.setattr(search, "_MOST_FOUND_BYTES", 1_000)
     _, shown = Viewer(settings_of(many)).search(topic="many", order="oldest", most=1000, mb=1)
     assert "That many were wanted." in shown

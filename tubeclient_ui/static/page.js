@@ -1,5 +1,5 @@
 "use strict";
-// Lines of numbers over time, what happens when the program is gone, and no questions from a page that nobody sees.
+// Lines of numbers over time, and what happens when the program is gone.
 function draw(place) {
   const samples = JSON.parse(place.dataset.samples), style = getComputedStyle(place);
   const axis = {stroke: style.color, grid: {stroke: style.borderTopColor, width: 1}, ticks: {show: false}, font: style.font};
@@ -16,7 +16,3 @@ addEventListener("htmx:afterSettle", () => {
 });
 for (const fault of ["htmx:sendError", "htmx:timeout", "htmx:responseError"])
   addEventListener(fault, () => { document.getElementById("lost").hidden = false; });
-addEventListener("htmx:beforeRequest", (event) => {
-  const trigger = event.detail.requestConfig.triggeringEvent;
-  if (document.hidden && event.target.id === "view" && !trigger) event.preventDefault();
-});
