@@ -12,26 +12,23 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
+from tubeclient.keys import joined_address
 from tubeclient_cli.common.cluster import Masters, check_address, further_options, settings_of
 from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, until_interrupted
 
 _LIMITS = {"rpcTimeout": "5s", "retryLimit": "10s"}
 """Shorter than a query's: somebody waits."""
+_LOOPBACK = "127.0.0.1", "localhost", "::1"
 
 
 def ui(
     master_servers: Masters,
     port: Annotated[int, typer.Option(metavar="P", help="The port to listen on; 0: any free one.")] = 8720,
     host: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="The address to listen on (default: 127.0.0.1, this machine alone)."),
-    ] = None,
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than this machine's have no TLS.")
+    ] = _LOOPBACK[0],
     public_url: Annotated[
-        str,
-        typer.Option(
-            metavar="URL",
-            help="The page's address behind a proxy, which takes off its path, if it has one.",
-        ),
+        str, typer.Option(metavar="URL", help="The page's address behind a proxy, which takes its path off.")
     ] = "",
     trusted_proxy: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Believe the X-Forwarded headers of requests from there.")
@@ -41,10 +38,7 @@ def ui(
     ] = False,
     mask: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD|/PATTERN/",
-            help="Hide this field, or what a pattern matches, in all messages; may be given several times.",
-        ),
+        typer.Option(metavar="FIELD|/PATTERN/", help="Hide this in all messages; may be given several times."),
     ] = None,
     without_messages: Annotated[
         bool, typer.Option("--without-messages", help="Show no messages, only the cluster and groups.")
@@ -73,22 +67,21 @@ def ui(
         from tubeclient_ui.security import Guard
 
         zone = zone_named(time_zone)
-        if host is not None:
-            check_address("--host", host)
+        check_address("--host", host)
         public = urlsplit(public_url)
         if public_url and (public.scheme not in ("http", "https") or not public.netloc):
             raise ConfigurationError(f"--public-url is {public_url!r}; write it as https://tube.example.com/ui")
         settings = settings_of(master_servers, {**_LIMITS, **further_options(option)})
         options = Options(zone, zone.key, Masks(mask or []), allow_changes, not without_messages)
-        listening = _listening(host or "127.0.0.1", port)
+        listening = _listening(host, port)
         port = listening.getsockname()[1]
-        names = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")} | {public.netloc.lower()}
+        names = {joined_address(name, port) for name in (host, *_LOOPBACK)} | {public.netloc.lower()}
         page = Page(settings, options)
         token = secrets.token_urlsafe(32)
         app = Guard(
             page.app,
             token,
-            None if host and not public_url else names - {""},
+            names - {""} if public_url or host in _LOOPBACK else None,
             public_url,
             f"tubeclient_ui_{port}",
         )
@@ -104,7 +97,7 @@ def ui(
             server_header=False,
             timeout_graceful_shutdown=2,
         )
-        where = public_url.rstrip("/") or f"http://{host or '127.0.0.1'}:{port}"
+        where = public_url.rstrip("/") or f"http://{joined_address(host, port)}"
         typer.echo(f"the page is at {where}/cluster?token={token}\nCtrl-C ends it")
         with contextlib.closing(page), until_interrupted():
             uvicorn.Server(config).run([listening])

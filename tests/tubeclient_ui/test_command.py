@@ -57,8 +57,10 @@ def test_behind_a_proxy(tube: EmbeddedTubeMQ) -> None:
     """Links begin with the proxy's path; its headers count only if it is named."""
     with running(tube, "--public-url", "https://tube.example.com/ui") as (_, link):
         assert link.startswith("https://tube.example.com/ui/cluster?token=")
-    with running(tube, "--host", "127.0.0.1") as (_, link):
+    with running(tube, "--host", "0.0.0.0") as (_, link):
         assert asked(link, "/cluster", Host="any.example")[0] == 403
+    with running(tube, "--host", "localhost") as (_, link):
+        assert asked(link, "/cluster", Host="any.example")[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,13 @@ def test_behind_a_proxy(tube: EmbeddedTubeMQ) -> None:
 def test_what_is_wrong_is_one_line(tube: EmbeddedTubeMQ, words: list[str], fault: str) -> None:
     """With what to write."""
     assert fault in ClusterCommands.of(tube).error("ui", *words)
+
+
+def test_a_missing_package_is_one_line(tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra that brings it."""
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    fault = ClusterCommands.of(tube).error("ui")
+    assert "[PACKAGE_MISSING] the package uvicorn is missing; pip install 'pyspark-tubeclient[ui]'" in fault
 
 
 def test_a_port_in_use_is_one_line(tube: EmbeddedTubeMQ) -> None:
