@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import secrets
 import threading
 import time
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.consumers.group import fetch_view
-from tubeclient.errors import ClientClosed, ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.flows.read_range import Pack
 from tubeclient.inlong import Limits, RecordDecoder
 from tubeclient.keys import INDEX_ENTRY_BYTES, OffsetRange, PartitionKey, StoreBounds, StoreKey
@@ -44,6 +45,7 @@ _MOST_ENTRIES: Final = 8_192
 _LEFT_SECONDS: Final = 60.0
 """A search of which nobody asks for the progress ends; sooner, if another one needs its place."""
 _PLACE_SECONDS: Final = 3.0
+_STOP_SECONDS: Final = 2.0
 _AT_ONCE: Final = 4
 _MOST_SEARCHES: Final = 12
 _MOST_NAMED: Final = 50
@@ -93,8 +95,6 @@ class MessageSearch:
         self.found: list[Found] = []
         self.messages = self.bytes = self.entries = self.all_entries = 0
         """What was read so far; entries of the index, of all that are between start and end."""
-        self.ended = ""
-        """Why it ended: end, full, bytes, time, stopped, left or failed; "" while it runs."""
         self.error = ""
         self.silent: Mapping[int, TubeError] = {}
         self.losses: list[str] = []
@@ -106,6 +106,18 @@ class MessageSearch:
         self._decoder = RecordDecoder("auto", zone=zone, limits=_LIMITS) if wanted.unpack or masks else None
         self._found_bytes = 0
         self._open: OffsetLookup | RangeReader | None = None
+        self._why, self._stopped_at, self._done = "", math.inf, False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it ended, or will in a moment."""
+        return bool(self._why)
+
+    @property
+    def ended(self) -> str:
+        """Why it ended: end, full, bytes, time, stopped, left or failed; "" while it runs. After a stop it counts as
+        ended soon, though a call may go on."""
+        return self._why if self._done or time.monotonic() - self._stopped_at > _STOP_SECONDS else ""
 
     def start(self) -> None:
         """Search on a thread."""
@@ -113,7 +125,8 @@ class MessageSearch:
 
     def stop(self, why: str = "stopped") -> None:
         """End it. What it waits for ends with it."""
-        self.ended = self.ended or why
+        if not self._why:
+            self._why, self._stopped_at = why, time.monotonic()
         if (waits := self._open) is not None:
             threading.Thread(target=waits.close, daemon=True).start()
 
@@ -121,18 +134,19 @@ class MessageSearch:
         timer = threading.Timer(self.wanted.seconds, self.stop, ["time"])
         timer.daemon = True
         timer.start()
+        why = "failed"
         try:
             self._search()
-            self.ended = self.ended or "end"
+            why = "end"
         except _Bound as bound:
-            self.ended = self.ended or str(bound)
-        except ClientClosed:
-            self.ended = self.ended or "stopped"
+            why = str(bound)
         except TubeError as error:
-            self.error = "" if self.ended else shown_error(error)
+            if not self._why:  # else it is that of the stop
+                self.error = shown_error(error)
         finally:
-            self.ended = self.ended or "failed"
             timer.cancel()
+            self._why = self._why or why
+            self._done = True
 
     def _search(self) -> None:
         settings = self._access.settings()
@@ -270,8 +284,8 @@ class MessageSearch:
     def _check(self) -> None:
         if time.monotonic() - self.asked_at > _LEFT_SECONDS:
             raise _Bound("left")
-        if self.ended:
-            raise _Bound(self.ended)
+        if self._why:
+            raise _Bound(self._why)
         if self.bytes >= self.wanted.most_bytes:
             raise _Bound("bytes")
 
@@ -296,15 +310,15 @@ class Searches:
         search = MessageSearch(self._given[0], wanted, *self._given[1:])
         search.query = query
         with self._lock:
-            running = [each for each in self._searches.values() if not each.ended]
+            running = [each for each in self._searches.values() if not each.is_stopped]
             for left in running if len(running) >= _AT_ONCE else ():
                 if time.monotonic() - left.asked_at > _PLACE_SECONDS:
                     left.stop("left")
-            if sum(not each.ended for each in running) >= _AT_ONCE:
+            if sum(not each.is_stopped for each in running) >= _AT_ONCE:
                 raise ConfigurationError(f"{_AT_ONCE} searches run already; stop one of them, or wait")
             self._searches[search.key] = search
             if len(self._searches) > _MOST_SEARCHES:
-                del self._searches[next(key for key, each in self._searches.items() if each.ended)]
+                del self._searches[next(key for key, each in self._searches.items() if each.is_stopped)]
         search.start()
         return search
 

@@ -61,7 +61,8 @@ def test_a_stop_ends_it(many: EmbeddedTubeMQ) -> None:
     [button] = re.findall(r'hx-post="([^"]+)"', first)
     key = re.findall(r"search=([\w-]+)", button)[0]
     wait_for(lambda: not re.search(r"\b0 messages", viewer.part("/messages/more", search=key)), "progress")
-    assert "It was stopped." in viewer.post(button)
+    viewer.post(button)
+    wait_for(lambda: "It was stopped." in viewer.part("/messages/more", search=key, after=1000), "the end")
     assert "hx-get" not in viewer.part("/messages/more", search=key, after=1000).partition("</div>")[0]
 
 
@@ -81,7 +82,7 @@ def test_only_some_run_at_once(many: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyP
     keys = [re.findall(r"search=([\w-]+)", text)[0] for text in texts[:4]]
     monkeypatch.setattr(search, "_PLACE_SECONDS", 0.0)
     assert "Stop" in viewer.part("/messages", topic="many", text="nothing", seconds=600)
-    assert "Nobody waited for it." in viewer.part("/messages/more", search=keys[0])
+    wait_for(lambda: "Nobody waited for it." in viewer.part("/messages/more", search=keys[0]), "its end")
 
 
 @pytest.mark.usefixtures("slow")
