@@ -80,6 +80,8 @@ class Masks:
             found["value"] = after
         if "tag" in row:
             found["tag"] = self.text(row["tag"])
+        if "inlong" in row:
+            found["inlong"] = {name: self.text(it) if isinstance(it, str) else it for name, it in row["inlong"].items()}
         if "attributes" in row:
             found["attributes"] = {
                 self._matched(key): HIDDEN if key.lower() in self._fields else self.text(value)

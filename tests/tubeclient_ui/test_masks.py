@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -37,12 +38,14 @@ def test_a_field_is_hidden_however_written(value: str) -> None:
 
 
 def test_a_pattern_hides_what_it_matches() -> None:
-    """In value, tag and attributes; what is beside it remains."""
+    """In value, tag, attributes and InLong's names; what is beside it remains."""
     row = {"value": "card 4111 of Zoë", "tag": "4111", "attributes": {"4111": "4111", "n": "1"}}
+    row["inlong"] = {"groupId": "4111"}
     assert Masks(["/[0-9]{4}/"]).hide(row) == {
         "value": f"card {HIDDEN} of Zoë",
         "tag": HIDDEN,
         "attributes": {HIDDEN: HIDDEN, "n": "1"},
+        "inlong": {"groupId": HIDDEN},
     }
 
 
@@ -78,7 +81,6 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_no_value_of_a_hidden_field_is_left(value: Any) -> None:
     """Whatever JSON it is in."""
-    import json
 
     def fields(node: Any) -> list[Any]:
         if isinstance(node, dict):
