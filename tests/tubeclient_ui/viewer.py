@@ -72,7 +72,7 @@ class Viewer:
             shown.append(self.part("/messages/more", search=key, after=sum(text.count("<li>") for text in shown)))
             return 'hx-trigger="load delay' not in shown[-1]
 
-        wait_for(ended, "the end of the search")
+        wait_for(ended, "the end of the search", seconds=120.0)
         return key, "\n".join(shown)
 
     def lines(self, **query: object) -> list[dict[str, Any]]:
