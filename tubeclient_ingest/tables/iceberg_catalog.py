@@ -56,7 +56,8 @@ def _timeouts() -> Iterator[None]:
     waits for ever. Where it asks for tokens, they stay: it does so again when one expires."""
     rest: Any = import_module("pyiceberg.catalog.rest")
     auth: Any = import_module("pyiceberg.catalog.rest.auth")
-    auth.requests = _TokenRequests
+    if not isinstance(auth.requests, _TokenRequests):
+        auth.requests = _TokenRequests(auth.requests)
     before = rest.Session
 
     class Session(before):  # type: ignore[misc, valid-type]
@@ -71,11 +72,11 @@ def _timeouts() -> Iterator[None]:
 
 
 class _TokenRequests:
-    @staticmethod
-    def post(*given: Any, **named: Any) -> Any:
-        import requests
+    def __init__(self, requests: Any) -> None:
+        self._requests = requests
 
-        return requests.post(*given, timeout=_TIMEOUTS, **named)
+    def post(self, *given: Any, **named: Any) -> Any:
+        return self._requests.post(*given, timeout=_TIMEOUTS, **named)
 
 
 def secrets_in(properties: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
