@@ -108,6 +108,21 @@ def stream(ends: Offsets, number: int = 7, record: SinkRecord | None = None, **g
     return Stream(StreamId("s"), ends, number, table=table, **given)
 
 
+def test_stream_outside_a_run_keeps_its_ends() -> None:
+    """A stream that takes no part in a run still lacks what it lacked when a later run takes it."""
+    group = GroupEnds()
+    group.others = at(a=9, b=9)
+    left_out, behind = Stream(StreamId("s"), at(a=2, b=9)), stream(at(b=3), left="refused")
+    group.streams = {"s": left_out, "r": behind, "w": stream(group.others)}
+    for end in (20, 40):
+        start = Offsets({**at(c=5), **group.others})
+        group.begin_at(start, group.others)
+        group.complete(start, at(a=end, b=end, c=end))
+        assert left_out.ends == at(a=2, b=9, c=5)
+        assert behind.ends == at(a=9, b=3, c=5)  # of a it has no rows: they begin where the run does
+        assert group.streams["w"].ends is group.others
+
+
 def test_round_before_the_rows_of_all_tables() -> None:
     """As it begins for a stream whose table is gone, and is made anew once an event says its columns."""
     group = GroupEnds()

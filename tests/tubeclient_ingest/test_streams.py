@@ -24,6 +24,7 @@ from tubeclient_ingest.commits.stream_ends import LeftBehind, StreamsLeftBehind,
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.rounds.retrying import Retried
 from tubeclient_ingest.rounds.sink import Sink
+from tubeclient_ingest.rounds.writing import Writer
 from tubeclient_ingest.run import Event, IngestSummary, Round
 from tubeclient_ingest.settings.group_settings import takes
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
@@ -364,10 +365,39 @@ def test_bad_records_after_a_second_try(shop: Shop, writer: str, monkeypatch: py
     assert job.retry(dry_run=True) == Retried(0, 6)
 
 
+@pytest.mark.merge
 def test_a_stream_that_is_left_out_is_caught_up_later(shop: Shop) -> None:
-    shop.send(*STREAMS)
-    shop.run(streams=("!views",))
+    for _ in range(3):
+        shop.send(*STREAMS)
+        shop.run(streams=("!views",))
     assert not (shop.lake / "views").exists()
+    shop.send(*STREAMS)
+    shop.run()
+    shop.check()
+    for _ in range(2):
+        shop.send(*STREAMS)
+        shop.run(streams=("orders",))
+    shop.run()
+    shop.check()
+
+
+def test_stream_left_behind_in_several_runs(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that is left behind in a round, and then at starts of runs, catches up when its table opens again."""
+    shop.send(*STREAMS)
+    shop.run()
+    open_table = Writer.open
+
+    def refused(writer: Writer, **how: bool) -> None:
+        if writer.settings.target.endswith("/views"):
+            raise ConfigurationError("not now")
+        open_table(writer, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "open", refused)
+        for _ in range(3):
+            shop.send(*STREAMS)
+            with pytest.raises(StreamsLeftBehind, match=r"views: .*not now"):
+                shop.run()
     shop.send(*STREAMS)
     shop.run()
     shop.check()

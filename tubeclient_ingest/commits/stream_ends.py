@@ -118,7 +118,7 @@ class GroupEnds:
     def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
         """The run begins at `start`, and so does a table in a partition of which it has no rows, or whose next ones are
         gone; `recorded` is where the counts table says that the rows of all others end. Of topics that are `reset` all
-        tables take what comes from there on."""
+        tables take what comes from there on. Tables that take no part in the run lack what they lacked."""
         for stream in self.streams.values():
             if stream.since is not None and reset:
                 stream.since = Offsets(
@@ -130,7 +130,11 @@ class GroupEnds:
                 )
         self._keep_moves(start, reset, is_reset=True)
         others = recorded.merge(highest([start, self.others]))
-        self._move(others, self.streams.values(), lambda at: highest([start, at]))
+        self._move(
+            others,
+            self.streams.values(),
+            lambda stream: highest([start, stream.ends]) if stream.takes_part else start.merge(stream.ends),
+        )
 
     def go_back(self, ends: Offsets) -> bool:
         """There is nothing past `ends`, in their partitions: other messages come there. Returns whether there was."""
@@ -142,14 +146,14 @@ class GroupEnds:
         self._keep_moves(ends, topics, is_reset=False)
         for stream in self.streams.values():
             stream.since = None if stream.since is None else stream.since.clamp({}, ends)
-        self._move(self.others.clamp({}, ends), self.streams.values(), lambda at: at.clamp({}, ends))
+        self._move(self.others.clamp({}, ends), self.streams.values(), lambda stream: stream.ends.clamp({}, ends))
         return bool(topics)
 
     def complete(self, start: Offsets, end: Offsets) -> None:
         """All that take part have a round."""
         self.go_back(went_back(start, end))
         taking = [stream for stream in self.streams.values() if stream.takes_part]
-        self._move(after(self.others, start, end), taking, lambda at: after(at, start, end))
+        self._move(after(self.others, start, end), taking, lambda stream: after(stream.ends, start, end))
 
     def _keep_moves(self, ends: Offsets, topics: Collection[str], *, is_reset: bool) -> None:
         """Of these topics the newest of `resets` is a move to `ends`."""
@@ -158,8 +162,8 @@ class GroupEnds:
             self.moves += (Move(topic, self.resets[topic], of_topic, is_reset),)
             self.moves = tuple(move for move in self.moves if move.number > self.resets[move.topic] - _MOST_MOVES)
 
-    def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Offsets], Offsets]) -> None:
+    def _move(self, others: Offsets, streams: Iterable[Stream], move: Callable[[Stream], Offsets]) -> None:
         before, self.others = self.others, others
         for stream in streams:
-            ends = others if stream.ends is before else move(stream.ends)
+            ends = others if stream.ends is before else move(stream)
             stream.ends = others if ends == others else ends
