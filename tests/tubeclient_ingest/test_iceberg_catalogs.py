@@ -248,4 +248,4 @@ def test_silent_server_of_tokens(
         auth = "\ntype: oauth2\noauth2:\n" + textwrap.indent(oauth2, "  ")
         describe(pyiceberg_home, lake=rest.properties | {"auth": textwrap.indent(auth, " " * 6)})
         iceberg_catalog.open_catalog.cache_clear()
-        refused_of("lake.shop.orders", r"read timeout=1\.0.*Look whether the catalog lake")
+        refused_of("lake.shop.orders", r"read timeout=1\.0.*Check that the catalog lake")

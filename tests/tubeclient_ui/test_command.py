@@ -82,7 +82,10 @@ def test_a_missing_package_is_one_line(tube: EmbeddedTubeMQ, monkeypatch: pytest
     """With the extra that brings it."""
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     fault = ClusterCommands.of(tube).error("ui")
-    assert "[PACKAGE_MISSING] the package uvicorn is missing; pip install 'pyspark-tubeclient[ui]'" in fault
+    assert (
+        "[PACKAGE_MISSING] the package uvicorn is missing; install it with pip install 'pyspark-tubeclient[ui]'"
+        in fault
+    )
 
 
 def test_a_port_in_use_is_one_line(tube: EmbeddedTubeMQ) -> None:
