@@ -44,6 +44,8 @@ class Conditions:
     """Of an InLong group whose job it is; 0 for a job of one table."""
     tasks_write: bool = False
     """Whether tasks write the target's files."""
+    leaves_out: int | None = None
+    """Whether some runs leave out a stream, and what decides which."""
     is_iceberg: bool = False
     """Whether a commit to a table is refused if it changed at all since the look before, as Iceberg's are."""
 

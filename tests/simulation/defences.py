@@ -49,11 +49,19 @@ class Defence:
     """Makes what stands there instead, of what is there."""
 
 
-_PLAIN: dict[str, Any] = {"streams": 0, "tasks_write": False, "is_iceberg": False}
+_PLAIN: dict[str, Any] = {"streams": 0, "tasks_write": False, "is_iceberg": False, "leaves_out": None}
 INGEST = "tubeclient_ingest."
 RANGE = "tubeclient.flows.read_range:RangeRead."
 
 DEFENCES = (
+    Defence(
+        "a stream that takes no part in a run lacks what it lacked",
+        INGEST + "commits.stream_ends:GroupEnds.begin_at",
+        "lambda stream: highest([start, stream.ends]) if stream.takes_part else start.merge(stream.ends),",
+        "lambda stream: highest([start, stream.ends]),",
+        given={"streams": 3, "ingests": True, "leaves_out": 25},
+        seed=25,
+    ),
     Defence(
         "a run begins where the target's rows end",
         INGEST + "run:of_topics",

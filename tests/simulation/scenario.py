@@ -58,7 +58,9 @@ class Scenario:
         streams = random.Random(f"{seed} streams").choice((0, 0, 2, 4)) if drawn_now.ingests else 0
         tasks_write = random.Random(f"{seed} writer").random() < 0.6
         is_iceberg = random.Random(f"{seed} format").random() < 0.4
+        leaves_out = seed if streams and random.Random(f"{seed} leaves out").random() < 0.4 else None
         drawn_now = replace(drawn_now, streams=streams, tasks_write=tasks_write, is_iceberg=tasks_write and is_iceberg)
+        drawn_now = replace(drawn_now, leaves_out=leaves_out)
         self.conditions = replace(drawn_now, **given)
         self._kinds = kinds
         self.world = World(self.rng.getrandbits(48), folder, self.conditions.brokers, self.conditions.streams)
