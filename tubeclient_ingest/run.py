@@ -227,7 +227,9 @@ class Run:
                 raise TableChanged
             began, began_at = time.monotonic(), datetime.now(UTC)
             if (ahead := self.tables.ends.ahead()) is not None:
-                self.tables.go_back(planner.still_available(ahead))
+                available = planner.still_available(ahead)
+                if self.tables.go_back(available):
+                    start = start.clamp({}, available)
             end = planner.latest(start, options.max_offsets_per_trigger, options.min_offsets_per_trigger)
             # Before any table has rows of what comes there now.
             lost = went_back(start, end)

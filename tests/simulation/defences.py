@@ -57,7 +57,7 @@ DEFENCES = (
     Defence(
         "a stream that takes no part in a run lacks what it lacked",
         INGEST + "commits.stream_ends:GroupEnds.begin_at",
-        "lambda stream: highest([start, stream.ends]) if stream.takes_part else start.merge(stream.ends),",
+        "lambda stream: highest([start, stream.ends]) if stream.takes_part else new.merge(stream.ends),",
         "lambda stream: highest([start, stream.ends]),",
         given={"streams": 3, "ingests": True, "leaves_out": 25},
         seed=25,

@@ -119,7 +119,7 @@ def test_stream_outside_a_run_keeps_its_ends() -> None:
         group.begin_at(start, group.others)
         group.complete(start, at(a=end, b=end, c=end))
         assert left_out.ends == at(a=2, b=9, c=5)
-        assert behind.ends == at(a=9, b=3, c=5)  # of a it has no rows: they begin where the run does
+        assert behind.ends == at(b=3, c=5)  # of a, which the group knows, it lacks all
         assert group.streams["w"].ends is group.others
 
 

@@ -118,7 +118,8 @@ class GroupEnds:
     def begin_at(self, start: Offsets, recorded: Offsets, reset: Collection[str] = ()) -> None:
         """The run begins at `start`, and so does a table in a partition of which it has no rows, or whose next ones are
         gone; `recorded` is where the counts table says that the rows of all others end. Of topics that are `reset` all
-        tables take what comes from there on. Tables that take no part in the run lack what they lacked."""
+        tables take what comes from there on. Tables that take no part in the run lack what they lacked, and all of a
+        partition of which they have no rows, unless the group did not know it before."""
         for stream in self.streams.values():
             if stream.since is not None and reset:
                 stream.since = Offsets(
@@ -129,11 +130,12 @@ class GroupEnds:
                     }
                 )
         self._keep_moves(start, reset, is_reset=True)
+        new = start.without({*recorded, *self.others})
         others = recorded.merge(highest([start, self.others]))
         self._move(
             others,
             self.streams.values(),
-            lambda stream: highest([start, stream.ends]) if stream.takes_part else start.merge(stream.ends),
+            lambda stream: highest([start, stream.ends]) if stream.takes_part else new.merge(stream.ends),
         )
 
     def go_back(self, ends: Offsets) -> bool:

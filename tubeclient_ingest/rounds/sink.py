@@ -86,11 +86,11 @@ class Sink:
     def read_state(self, since: int | None = None) -> SinkState:
         """What the newest version of the table says about the group, with the runs of its commits from number `since`
         on, as far as the history goes back."""
-        is_first, state = self._elsewhere is None, self._looked(since)
+        is_first, state = self._elsewhere is None, self._state_now(since)
         # Numbers elsewhere may be of commits that came since.
-        return self._looked(since) if is_first and state.is_put_back else state
+        return self._state_now(since) if is_first and state.is_put_back else state
 
-    def _looked(self, since: int | None) -> SinkState:
+    def _state_now(self, since: int | None) -> SinkState:
         for _ in range(_TRIES):
             state = self._read(since)
             if state.is_whole and state.only_others_wrote and self._names_group():
