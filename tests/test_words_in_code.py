@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,4 +88,24 @@ def test_names_of_tests_are_short() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > 50
     }
+    assert not found
+
+
+def constants(tree: ast.Module) -> Iterator[str]:
+    """The names that a module gives to values, as often as it does."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (name.id for name in targets if isinstance(name, ast.Name) and name.id.isupper())
+
+
+def test_no_module_gives_a_constant_two_values() -> None:
+    """Two constants that got one name by a renaming have both the last value."""
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for package in PRODUCT
+        for path in (ROOT / package).rglob("*.py")
+        for name, count in Counter(constants(ast.parse(path.read_text(encoding="utf-8")))).items()
+        if count > 1
+    ]
     assert not found

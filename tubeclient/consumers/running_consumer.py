@@ -104,7 +104,7 @@ class Running:
         return self._runner.run(self.registrar.guarded(flow), self._take)
 
     def locked(self, read: Callable[[], T]) -> T:
-        """What `look` finds while no flow runs."""
+        """What `read` finds while no flow runs."""
         with self._monitor.lock:
             return read()
 

@@ -60,14 +60,14 @@ class TimeSearch:
         return self.limit if self._matched else None
 
     def saw(self, probed_at: int, seen_from: int, minute: int) -> None:
-        """The partition's first message at or after `looked_at` is of `minute`, at or after `seen_from`."""
+        """The partition's first message at or after `probed_at` is of `minute`, at or after `seen_from`."""
         if minute < self._minute:
             self._older = min(_number(seen_from), self._rest - 1)
         else:
             self._rest, self._matched = _number(probed_at), True
 
     def saw_nothing(self, probed_at: int) -> None:
-        """Record a look: from `looked_at` up to `limit` there is no message of the partition."""
+        """Record a probe: from `probed_at` up to `limit` there is no message of the partition."""
         self._rest = _number(probed_at)
 
     def expired(self, min_offset: int) -> None:

@@ -212,7 +212,7 @@ def heartbeat_nodes(
     cache: MetadataCache,
     owned: Mapping[int, Sequence[PartitionKey]],
 ) -> Flow[list[GroupNode]]:
-    """Keep the nodes alive and report which partitions each holds (`held`, by node id). Returns the nodes that the
+    """Keep the nodes alive and report which partitions each holds (`owned`, by node id). Returns the nodes that the
     master has forgotten.
     """
     forgotten = []

@@ -42,8 +42,8 @@ from tubeclient.keys import INDEX_ENTRY_BYTES, BrokerInfo, OffsetRange, Partitio
 from tubeclient.wire.messages import NO_MESSAGES, Arrived, Columns, checked_columns, unchecked_columns
 
 _EMPTY_POLL_MS = 400
-_SECOND_READING_MS = 500
-_SECOND_READING_MS = 50
+_LOSS_RETRY_MS: Final = 500
+_SECOND_READING_MS: Final = 50
 _NOT_FOUND = 404
 _RESULTS: dict[int, FetchResult] = {200: "messages", _NOT_FOUND: "empty"}
 
@@ -196,7 +196,7 @@ class RangeRead:
         )
         self._suspected = not self._suspected
         if self._suspected:
-            raise ReadAgain(str(loss), _SECOND_READING_MS)
+            raise ReadAgain(str(loss), _LOSS_RETRY_MS)
         if self._fail_on_data_loss:
             raise loss
 
@@ -284,7 +284,7 @@ class RangeRead:
         """The messages of a pack contradict their offsets, or another reading of them: read it again, some times."""
         self._contradictions += 1
         if self._contradictions < READINGS:
-            raise ReadAgain(what, (self._contradictions - 1) * _SECOND_READING_MS)
+            raise ReadAgain(what, (self._contradictions - 1) * _LOSS_RETRY_MS)
         raise ContradictoryAnswers(
             f"partition {self._partition}, offsets [{pending.start}, {bound}): the answers of broker {self._broker} "
             f"contradict each other in each of {READINGS} reads, the last time because {what}. No message from "

@@ -9,7 +9,7 @@ NettyProtocolEncoder).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tubeclient.core import CORE
 from tubeclient.errors import ProtocolError
@@ -25,9 +25,9 @@ SPEAKS_HTTP = "the peer does not speak TubeMQ's protocol but HTTP"
 _HEADER = struct.Struct(">IiI")
 _BLOCK_LENGTH = struct.Struct(">I")
 
-_BUFFER_BYTES = 1 << 16
-_ROOM_BYTES = 1 << 15
-_BUFFER_BYTES = 4 << 20
+_BUFFER_BYTES: Final = 1 << 16
+_ROOM_BYTES: Final = 1 << 15
+_LARGE_BUFFER_BYTES: Final = 4 << 20
 """A buffer that a frame has made larger than this is freed after the frame."""
 
 
@@ -96,7 +96,7 @@ class FrameDecoder:
                 view[: self._end - start] = view[start : self._end]
                 self._end -= start
                 self._block_ends = [(a - start, b - start) for a, b in self._block_ends]
-        if not self._end and len(self._buffer) > _BUFFER_BYTES:
+        if not self._end and len(self._buffer) > _LARGE_BUFFER_BYTES:
             self._buffer = bytearray(_BUFFER_BYTES)
         return frames
 

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["has_ended", "make_session", "on_spark", "silence_py4j"]
 
-_POLL_SECONDS = 0.1
+_POLL_SECONDS: Final = 0.1
 _CONNECT_SECONDS = 5.0
 _CONNECT_PORT = 15_002
 _WATCH: Final = "spark-jvm-watch"
-_POLL_SECONDS = 1.0
+_WATCH_SECONDS: Final = 1.0
 _END_SECONDS = 20.0
 """How long the command may take to say by itself what failed, and to end."""
 _REPORT_SECONDS = 1.0
@@ -226,7 +226,7 @@ def _jvm() -> Callable[[], bool] | None:
 
 def _follow(is_there: Callable[[], bool]) -> None:
     while is_there():
-        time.sleep(_POLL_SECONDS)
+        time.sleep(_WATCH_SECONDS)
     time.sleep(_END_SECONDS)
     # Nobody may read standard error, and it may be full.
     telling = threading.Thread(target=_report, daemon=True)

@@ -181,9 +181,9 @@ def discard_output() -> None:
 
 
 def stop_on_signals(stop: threading.Event, notice: str = "") -> None:
-    """Ctrl-C and SIGTERM set `stop`, from now on, and print `told` on standard error; a second one ends the process at
-    once, whatever holds it up, such as output that nobody takes. A Spark session that starts later puts its own handler
-    in place; then call it again."""
+    """Ctrl-C and SIGTERM set `stop`, from now on, and print `notice` on standard error; a second one ends the process
+    at once, whatever holds it up, such as output that nobody takes. A Spark session that starts later puts its own
+    handler in place; then call it again."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set():
