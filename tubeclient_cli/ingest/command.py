@@ -149,6 +149,7 @@ def ingest(
         except Exception as error:
             if as_json:
                 print_error(error)
+            # What was right at the start, and is wrong by now, is no wrong usage.
             if output.reading and exit_code(error) is ExitCode.USAGE:
                 print_stderr(f"tubeclient ingest: {error_text(error)}")
                 raise typer.Exit(ExitCode.FAILED) from None
