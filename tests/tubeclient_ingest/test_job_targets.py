@@ -186,7 +186,7 @@ def test_other_and_moved_clusters(bench: Bench) -> None:
         other = Bench(west, bench.spark, bench.folder)
         other.sent = bench.sent
         other.send(40)
-        with pytest.raises(OtherCluster, match=rf"group clicks_etl .* former-masters {east}$"):
+        with pytest.raises(OtherCluster, match=rf"group clicks_etl .* former-masters to {east}$"):
             other.run()
         assert other.rows(consumer_group="clicks_west") == 40
         assert other.repeated_or_missing() == {}
