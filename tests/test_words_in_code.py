@@ -16,6 +16,7 @@ PRODUCT = (
     "tubeclient_ingest",
     "tubeclient_cli",
     "tubeclient_ui",
+    "tubeclient_ui",
     "embedded_tubemq",
     "jobs",
 )
