@@ -77,8 +77,7 @@ def check_group(settings: IngestSettings) -> None:
     if own := sorted(name for name in settings.streams if name.removeprefix("!") in OWN):
         raise ConfigurationError(f"streams names {own[0].removeprefix('!')}, which is not a stream")
     names = [StreamId(name) for name in settings.streams if not name.startswith("!") and not is_glob(name)]
-    payloads = [value.lower() for name, value in settings.source_options.items() if name.lower() == "payload"]
-    if settings.inlong_group is not None and "raw" in payloads:
+    if settings.inlong_group is not None and "raw" in settings.payloads:
         raise ConfigurationError("payload is raw, but a job with inlong-group needs InLong's packs; leave payload out")
     for setting, pattern in _files(settings).items():
         if table_by.is_pattern(pattern) and not glob("*".join(map(escape, table_by.glob(pattern)))):

@@ -332,6 +332,11 @@ class IngestSettings:
         return self.inlong_group is not None or self.table_by is not None
 
     @property
+    def payloads(self) -> list[str]:
+        """The source's option payload as it is given, in any case of its name; [] without it."""
+        return [value.lower() for name, value in self.source_options.items() if name.lower() == "payload"]
+
+    @property
     def own_options(self) -> dict[str, str]:
         """The source's options that a job of many tables needs for the rows to say which table they are for."""
         from tubeclient_ingest.settings.table_by import TableBy

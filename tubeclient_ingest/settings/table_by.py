@@ -114,8 +114,7 @@ class TableBy:
             return cls("attribute" if text != name else text, (name,))
         steps = tuple(text.split(".")[1:]) if text.startswith("$.") else ()
         words = tuple(text.split("."))
-        given = [how.lower() for option, how in settings.source_options.items() if option.lower() == "payload"]
-        payload = given[-1] if given else "raw"
+        payload = (settings.payloads or ["raw"])[-1]
         syntax = {option: how for option, how in settings.format_options.items() if option.startswith("allow")}
         reads_columns = kind in CHANGES and has_no_schema
         reads_keys = reads_columns and settings.key == (PK_NAMES,)
