@@ -166,7 +166,7 @@ class Run:
         if stop.is_set():
             return
         with closing(self._engine.planner(self._options)) as planner:
-            planner.freeze_target()  # a wrong address or topic is told before any table is made
+            planner.freeze_end()  # a wrong address or topic is told before any table is made
             self._expired = planner.expired
         self.tables.open()
         beginnings = 0
@@ -185,10 +185,10 @@ class Run:
             with closing(self._engine.planner(options)) as planner, suppress(TableChanged):
                 until = None if reset_offsets else self._settings.end
                 if self._settings.interval_ms is None:
-                    planner.freeze_target(until)
+                    planner.freeze_end(until)
                 start = planner.initial(known)
                 is_first = self.tables.checkpoint.state.record is None
-                done = until is not None and planner.is_at_target(start, is_first=is_first)
+                done = until is not None and planner.is_at_end(start, is_first=is_first)
                 if done:
                     self._on_event(Begins(f"nothing to read: the group is past until {self._settings.until}"))
                 self.tables.begun(start, is_accepted=is_accepted)
@@ -246,8 +246,8 @@ class Run:
                 self._on_event(Reading())
             end = self.tables.ends.end_of_round(start, end)
             tasks = planner.partitions(start, end)
-            place = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
-            read = self._engine.read(options, tasks, place) if tasks else None
+            arrival = ARRIVAL if self._settings.key or self._settings.format in (None, *CHANGES) else None
+            read = self._engine.read(options, tasks, arrival) if tasks else None
             if (why := self.tables.why_spark) != self._why_spark:
                 self._why_spark = why
                 if why:
@@ -267,7 +267,7 @@ class Run:
             )
             start = end
             if interval_ms is not None and not stop.is_set():
-                self.tables.checkpoint.rest()
+                self.tables.checkpoint.read_ahead()
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
 
     def _complete(self, written: Written, rows: int, behind: int | None, seconds: float) -> None:
@@ -312,9 +312,9 @@ class Engine:
     def planner(options: SourceOptions) -> StreamPlanner:
         return StreamPlanner(options, TubeCluster(options), ProgressTable(options), keeps_start=True)
 
-    def read(self, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None) -> RoundRead:
-        """A round's ranges; `place` as RoundRead has it."""
-        return RoundRead(self.spark, options, tasks, place)
+    def read(self, options: SourceOptions, tasks: Sequence[ReadTask], arrival: str | None) -> RoundRead:
+        """A round's ranges; `arrival` as RoundRead has it."""
+        return RoundRead(self.spark, options, tasks, arrival)
 
     def tables(self, settings: IngestSettings, options: SourceOptions, on_event: Callable[[Event], object]) -> Tables:
         masters = options.master_servers
@@ -325,9 +325,9 @@ class Engine:
         return StreamTables(rows, settings, masters, lambda own, table: self.writer(own, options, table), on_event)
 
     def writer(self, settings: IngestSettings, options: SourceOptions, table: JobTable) -> Writer:
-        place, bad = settings.bad_records, None
-        if place is not None:
-            of_bad = table_at(self.spark, settings, place, self._upkeep.due)
+        identifier, bad = settings.bad_records, None
+        if identifier is not None:
+            of_bad = table_at(self.spark, settings, identifier, self._upkeep.due)
             bad = BadRecords(of_bad, settings.consumer_group, has_value=not settings.bad_records_without_value)
         return Writer(
             self.spark,

@@ -68,30 +68,30 @@ def user(value: str) -> str:
 
 def folder(value: str) -> str:
     """A path or URI. What has no slash may be meant as a table's name, and would make a folder of that name."""
-    place = value.strip()
-    if not place:
+    name = value.strip()
+    if not name:
         raise ValueError("is blank; name a folder")
-    if "/" not in place:
+    if "/" not in name:
         raise ValueError(
-            f"is {place!r}, without a slash. For a folder write ./{place} or its full path. A table cannot be given "
-            f"by name; for a table {place} give its folder, which DESCRIBE DETAIL {place} shows as its location"
+            f"is {name!r}, without a slash. For a folder write ./{name} or its full path. A table cannot be given "
+            f"by name; for a table {name} give its folder, which DESCRIBE DETAIL {name} shows as its location"
         )
-    return place
+    return name
 
 
 def table(value: str) -> str:
     """A table's path or URI, or its name with its schema. A word alone may be meant as either."""
-    place = value.strip()
-    if display_uri(place) != place:
+    name = value.strip()
+    if display_uri(name) != name:
         raise ValueError(
             "contains a password or a query, which errors and plans would show; write the bare URI, and set up "
             "access in Spark's configuration"
         )
-    if "/" in place or "." in place.strip("."):
-        return place
-    if not place:
+    if "/" in name or "." in name.strip("."):
+        return name
+    if not name:
         raise ValueError("is blank; name a table, as schema.table, or its folder")
-    raise ValueError(f"is {place!r}; for a table of a catalog write default.{place}, for a folder ./{place}")
+    raise ValueError(f"is {name!r}; for a table of a catalog write default.{name}, for a folder ./{name}")
 
 
 def location(value: str) -> str:

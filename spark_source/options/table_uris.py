@@ -35,21 +35,21 @@ def limited(uri: str, storage_options: Mapping[str, str]) -> dict[str, str]:
     return {**{name: value for name, value in _LIMITS.items() if name not in given}, **storage_options}
 
 
-def is_name(place: str) -> bool:
+def is_name(identifier: str) -> bool:
     """Whether it is a table's name in a catalog, as catalog.schema.table: a path or URI has a slash, which a name has
     only in backquotes."""
-    return "/" not in _IN_BACKQUOTES.sub("", place)
+    return "/" not in _IN_BACKQUOTES.sub("", identifier)
 
 
-def table_in_sql(place: str) -> str:
+def table_in_sql(identifier: str) -> str:
     """A Delta table, by path or by name, as SQL names it."""
-    return place if is_name(place) else f"delta.{quoted(place)}"
+    return identifier if is_name(identifier) else f"delta.{quoted(identifier)}"
 
 
-def schema_in_sql(place: str) -> str | None:
+def schema_in_sql(identifier: str) -> str | None:
     """Of a table's name the part before the last dot; None of a path, or if it names the table alone."""
-    found = re.fullmatch(r"(.+)\.(?:`(?:[^`]|``)*`|[^.`]+)", place)
-    return found[1] if found is not None and is_name(place) else None
+    found = re.fullmatch(r"(.+)\.(?:`(?:[^`]|``)*`|[^.`]+)", identifier)
+    return found[1] if found is not None and is_name(identifier) else None
 
 
 def quoted(name: str) -> str:
@@ -82,21 +82,26 @@ def table_of_deletes(target: str) -> str:
     return f"{target[:-1]}_deletes`" if target.endswith("`") else f"{target}_deletes"
 
 
-def check_folders(places: Mapping[str, str | None], names: Collection[str] = ()) -> dict[str, str]:
-    """The given places, without blanks around them. ConfigurationError, which begins with a place's name, for one that
-    is blank, as an unset variable is, or may be meant as a table's name, unless it is one of `names`: those are tables,
-    by path or by name. Also for two of which one is within the other, as far as their texts and this machine's links
-    tell. Each VACUUM of a table deletes what lies in its folder and is not its own."""
+def check_folders(identifiers: Mapping[str, str | None], names: Collection[str] = ()) -> dict[str, str]:
+    """The given identifiers, without blanks around them.
+
+    Each VACUUM of a table deletes what lies in its folder and is not its own.
+
+    Raises:
+        ConfigurationError: The error begins with the setting's name. An identifier is blank, as an unset variable is.
+            It may be meant as a table's name, and is not one of `names`, which are tables by path or name. Or one is
+            within another, as far as their texts and this machine's links tell.
+    """
     from spark_source.options.parsers import folder, table
 
-    given = {name: place for name, place in places.items() if place is not None}
-    for name, place in given.items():
+    given = {name: identifier for name, identifier in identifiers.items() if identifier is not None}
+    for name, identifier in given.items():
         try:
-            given[name] = (table if name in names else folder)(place)
+            given[name] = (table if name in names else folder)(identifier)
         except ValueError as error:
             raise ConfigurationError(f"{name} {error}") from None
-    for (name, place), (other, another) in combinations(given.items(), 2):
-        first, second = _plain(place), _plain(another)
+    for (name, identifier), (other, another) in combinations(given.items(), 2):
+        first, second = _plain(identifier), _plain(another)
         if first.startswith(second) or second.startswith(first):
             raise ConfigurationError(
                 f"{name} and {other} are the same folder, or one is inside the other. A table's upkeep deletes files "
@@ -105,12 +110,12 @@ def check_folders(places: Mapping[str, str | None], names: Collection[str] = ())
     return given
 
 
-def _plain(place: str) -> str:
-    if is_name(place):
-        return f"{place.lower().replace('`', '')} "
-    if place.lower().startswith("file:"):
-        place = "/" + place[len("file:") :].lstrip("/")
-    scheme, mark, rest = place.partition("://")
+def _plain(identifier: str) -> str:
+    if is_name(identifier):
+        return f"{identifier.lower().replace('`', '')} "
+    if identifier.lower().startswith("file:"):
+        identifier = "/" + identifier[len("file:") :].lstrip("/")
+    scheme, mark, rest = identifier.partition("://")
     scheme = "s3" if scheme.lower() in HADOOPS_S3 else scheme.lower()
-    whole = f"{scheme}{mark}{rest}" if mark else os.path.realpath(place)
+    whole = f"{scheme}{mark}{rest}" if mark else os.path.realpath(identifier)
     return f"{whole.rstrip('/')}/"

@@ -37,9 +37,9 @@ _MOST_ROWS: Final = 1 << 20
 """More than a message has (`Limits.max_records` of tubeclient.inlong)."""
 
 
-def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the messages of the task's ranges in batches of a good size for Spark. `place` names a column more, which
-    rises in the order of each partition's rows, whichever tasks read its parts; bad messages have no place of their
+def read_task(options: SourceOptions, task: ReadTask, arrival: str | None = None) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the messages of the task's ranges in batches of a good size for Spark. `arrival` names a column more, which
+    rises in the order of each partition's rows, whichever tasks read its parts; bad messages have no number of their
     own.
 
     Memory: at most one batch, and a few packs. Raises DataLoss, CorruptMessage, or the error that
@@ -86,7 +86,7 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
     ]
 
     bad_rows = 0
-    places = [part.start // INDEX_ENTRY_BYTES * _MOST_ROWS for part in task.ranges]  # of the last row of each
+    newest = [part.start // INDEX_ENTRY_BYTES * _MOST_ROWS for part in task.ranges]  # of the last row of each
 
     def batches() -> Iterator[pyarrow.RecordBatch]:
         nonlocal bad_rows
@@ -97,10 +97,10 @@ def read_task(options: SourceOptions, task: ReadTask, place: str | None = None) 
                     if options.bad_messages == "keep":
                         bad_rows += batch.num_rows - batch.column("badReason").null_count
                     own = batch.select(names) if options.columns else batch
-                    if place is not None:
-                        rising = places[number] + _good_rows(batch)
-                        places[number] = int(rising.max(initial=places[number]))
-                        own = own.append_column(place, pa.array(rising))
+                    if arrival is not None:
+                        rising = newest[number] + _good_rows(batch)
+                        newest[number] = int(rising.max(initial=newest[number]))
+                        own = own.append_column(arrival, pa.array(rising))
                     yield own
 
     try:

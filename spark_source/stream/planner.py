@@ -25,7 +25,7 @@ from spark_source.progress.progress_table import ProgressTable
 from spark_source.stream.beginning import OffsetFinder, beginning, starts_again
 from spark_source.stream.group_position import GroupPosition
 from spark_source.stream.loss_judge import LossJudge
-from spark_source.stream.snapshot import Layout, Snapshot, SnapshotCache, Target
+from spark_source.stream.snapshot import Layout, RunEnd, Snapshot, SnapshotCache
 from tubeclient.errors import DataLoss
 from tubeclient.keys import PartitionKey
 from tubeclient.positions.offset_lookup import OffsetLookup
@@ -90,7 +90,7 @@ class StreamPlanner:
         self._initial: Offsets | None = None
         self._first_batch_planned = False
         """Whether Spark has asked for the tasks of its first batch, or of a later one."""
-        self._target: Target | None = None
+        self._run_end: RunEnd | None = None
         self._first_snapshot: Snapshot | None = None
         self._delayed_until: float | None = None
         """Until then batches with too few rows are held back, `maxTriggerDelay` after the last one that was not. As in
@@ -123,8 +123,8 @@ class StreamPlanner:
 
     def _new_start(self, known: Collection[PartitionKey]) -> tuple[Offsets, Snapshot]:
         group, spec = self._joined(), self._options.start_of("stream")
-        # Not past the target: data in between would look lost.
-        snapshot = self._target.frozen if self._target is not None else group.snapshots.get(fresh=True)
+        # Not past the run's end: data in between would look lost.
+        snapshot = self._run_end.frozen if self._run_end is not None else group.snapshots.get(fresh=True)
         check_scope(self._options, snapshot.view)
         start = beginning(spec, snapshot.layout, snapshot.bounds, group.finder, waits=True)
         if self._keeps_start:  # once kept, what arrives before it would count as read
@@ -148,11 +148,11 @@ class StreamPlanner:
 
         Spark asks only after the previous batch is complete, so `start` may go to the offsets table.
         """
-        # A target has a fixed end, so waiting would add nothing, and the last rows would never be read.
-        question = _Question(start, max_rows, min_rows if self._target is None else None)
+        # A run with a fixed end: waiting would add nothing, and the last rows would never be read.
+        question = _Question(start, max_rows, min_rows if self._run_end is None else None)
         while (end := self._end_of_batch(question)) is start and self._waited_for_silent():
             pass
-        if end is start and self._target is not None:
+        if end is start and self._run_end is not None:
             self._progress.finish()  # Spark may end the query now
         return end
 
@@ -160,7 +160,7 @@ class StreamPlanner:
         """`latest` with one look at the cluster."""
         group = self._joined()
         # While messages arrive, each batch should end at the brokers' current ends.
-        recent = group.snapshots.get(busy=self._idle is None and self._target is None)
+        recent = group.snapshots.get(busy=self._idle is None and self._run_end is None)
         if self._first_snapshot is not None:
             # The first batch uses the same look as the starting offsets, so it reads nothing at `latest`. After a
             # restart Spark asks for the starting offsets again; messages between the two answers would be lost.
@@ -183,7 +183,7 @@ class StreamPlanner:
             return begin
         available = begin
         try:
-            ends = None if self._target is None else self._target.ends
+            ends = None if self._run_end is None else self._run_end.ends
             recent, available = group.judge.still_available(begin, recent, ends)
         finally:
             if available is not begin:
@@ -192,16 +192,16 @@ class StreamPlanner:
             if complete:
                 self._position.record(available, recent, back_from=None if available is begin else begin)
         partitions, bounds = recent.layout.readable, recent.bounds
-        if self._target is not None:
-            partitions, bounds = self._target.within(recent, available)
+        if self._run_end is not None:
+            partitions, bounds = self._run_end.within(recent, available)
         is_delayed = False
         if min_rows is not None:
             is_delayed = not self._delay_over and rows_to_read(available, partitions, bounds) < min_rows
             if not is_delayed:
                 self._delayed_until = self._clock() + self._options.max_trigger_delay_ms / 1000
         end = plan(available, partitions, bounds, 0 if is_delayed else max_rows, recent.growth)
-        if self._target is not None and end is not available:
-            end = self._target.capped(end, available)
+        if self._run_end is not None and end is not available:
+            end = self._run_end.capped(end, available)
         if end is begin:
             self._idle = _Idle(question, recent, is_delayed)
             return begin
@@ -216,10 +216,10 @@ class StreamPlanner:
         return available
 
     def expired(self, offsets: Offsets) -> DataLoss | None:
-        """The error of a read from `offsets`, if messages there had expired when the target was frozen, and
+        """The error of a read from `offsets`, if messages there had expired when the end was frozen, and
         `failOnDataLoss` says so."""
-        assert self._target is not None
-        lost = find_lost(offsets, self._target.frozen.bounds, self._options.selector())
+        assert self._run_end is not None
+        lost = find_lost(offsets, self._run_end.frozen.bounds, self._options.selector())
         gone = [loss for loss in lost if loss.kind == "expired"]
         return data_loss(gone) if gone and self._options.fail_on_data_loss else None
 
@@ -253,7 +253,7 @@ class StreamPlanner:
             self._position.planned = planned
         return tasks_of(planned, snapshot.view, self._options)
 
-    def freeze_target(self, until: OffsetSpec | None = None) -> None:
+    def freeze_end(self, until: OffsetSpec | None = None) -> None:
         """Fix the query's end at the cluster's current end: Trigger.AvailableNow. Does not join the group: Spark calls
         this for all sources of a query first, and if it fails for one, never ends the processes of the others.
 
@@ -264,19 +264,19 @@ class StreamPlanner:
         if until is not None:
             finder = OffsetFinder(self._lookup, self._options, self._progress)
             ends = finder.find(until, layout.configured, layout.view_read, frozen.bounds)
-        self._target = Target(frozen, ends)
+        self._run_end = RunEnd(frozen, ends)
 
-    def is_at_target(self, start: Offsets, *, is_first: bool) -> bool:
+    def is_at_end(self, start: Offsets, *, is_first: bool) -> bool:
         """See Target.is_reached."""
-        assert self._target is not None
-        return self._target.is_reached(start, is_first=is_first)
+        assert self._run_end is not None
+        return self._run_end.is_reached(start, is_first=is_first)
 
     def reported_latest(self) -> Offsets | None:
         """The ends of all partitions at the last look, or `until`, for Spark's progress; queries nobody."""
         snapshot = self._group.snapshots.last if self._group is not None else None
         if snapshot is None:
             return None
-        until = {} if self._target is None else self._target.until
+        until = {} if self._run_end is None else self._run_end.until
         return snapshot.latest.clamp({}, until)
 
     def close(self) -> None:
@@ -316,7 +316,7 @@ class StreamPlanner:
 
     @cached_property
     def _lookup(self) -> OffsetLookup:
-        """Needed before the group is held, by `freeze_target`. Closed after the group, because closing waits for
+        """Needed before the group is held, by `freeze_end`. Closed after the group, because closing waits for
         pending calls."""
         lookup = self._cluster.lookup()
         self._closing.callback(lookup.close)
@@ -341,13 +341,13 @@ class StreamPlanner:
         return self._delayed_until is None or self._clock() >= self._delayed_until
 
     def _waited_for_silent(self) -> bool:
-        """After a look with nothing to do: whether brokers with a part of the target were silent and answer again.
+        """After a look with nothing to do: whether brokers whose data the run lacks were silent and answer again.
         ConnectError if they do not answer for `retryLimit`."""
-        target, idle = self._target, self._idle
-        if target is None or idle is None:
+        run_end, idle = self._run_end, self._idle
+        if run_end is None or idle is None:
             return False
         # Not from a newer look: a broker that answers since then has more.
-        waited = target.waited_for_silent(idle.question.start, idle.snapshot, self._lookup)
+        waited = run_end.waited_for_silent(idle.question.start, idle.snapshot, self._lookup)
         if waited:
             self._joined().snapshots.get(fresh=True)
         return waited

@@ -165,7 +165,7 @@ class SnapshotCache:
         return new
 
 
-class Target:
+class RunEnd:
     """Where a query of Trigger.AvailableNow ends: the partitions at the start, and the end of each store when its
     broker first answered, at once unless it was down. Those in `until` end there; ConfigurationError if one is past its
     broker's data."""
@@ -183,7 +183,7 @@ class Target:
         self.ends |= {store: max(run.offset for run in runs) for store, runs in self.until.runs.items()}
 
     def within(self, recent: Snapshot, reached: Offsets) -> tuple[PartitionSet, Mapping[StoreKey, StoreBounds]]:
-        """What is left of the target at a look: the partitions that still exist and are not at their end, up to the
+        """What is left to read: the partitions that still exist and are not at their end, up to the
         stores' ends."""
         there = self.frozen.configured
         at_end = {key for key, at in self.until.items() if reached.get(key, -1) >= at}
@@ -210,7 +210,7 @@ class Target:
         return all(start.get(key, -1) >= at for key, at in self.until.items())
 
     def waited_for_silent(self, reached: Offsets, recent: Snapshot, lookup: OffsetLookup) -> bool:
-        """Whether brokers with a part of the target were silent and answer again; does not wait if none was silent.
+        """Whether brokers whose data the run lacks were silent and answer again; does not wait if none was silent.
         ConnectError if they do not answer for `retryLimit`: Spark would take the query's end for that of its data."""
         left = self._left(reached, recent)
         if not left:
@@ -226,7 +226,7 @@ class Target:
         return True
 
     def _left(self, reached: Offsets, recent: Snapshot) -> list[PartitionKey]:
-        """The target's partitions that were not read to their end because their broker does not answer."""
+        """The partitions that were not read to their end because their broker does not answer."""
         return [
             key
             for broker_id in recent.silent

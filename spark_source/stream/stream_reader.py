@@ -93,7 +93,7 @@ class TubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @as_one_line()
     def prepareForTriggerAvailableNow(self) -> None:
-        self._planning().freeze_target()
+        self._planning().freeze_end()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._given is None:

@@ -293,20 +293,20 @@ class BadLog:
 
     def __init__(self) -> None:
         self.rows: list[BadRow] = []
-        self.settled: set[Attempt] = set()
+        self.confirmed: set[Attempt] = set()
         """Those whose commits their tables have, by what runs wrote down."""
 
-    def last_settled(self, name: str) -> int:
-        return max((one.number for one in self.settled if one.target_id == name), default=0)
+    def last_confirmed(self, name: str) -> int:
+        return max((one.number for one in self.confirmed if one.target_id == name), default=0)
 
     def counting(self, state: SinkState, name: str) -> list[Row]:
         """The rows of commits that the target of this name has, by the product's own SQL."""
         with sqlite3.connect(":memory:") as table:
-            table.execute("CREATE TABLE bad (number, sequence, runId, isSettled)")
+            table.execute("CREATE TABLE bad (number, sequence, runId, isConfirmed)")
             own = [(n, one.sequence, one.run_id) for n, one in enumerate(self.rows) if one.table == name]
-            some = {(number, run) for _, number, run in own if number > self.last_settled(name)}
+            some = {(number, run) for _, number, run in own if number > self.last_confirmed(name)}
             there = {one for one in some if state.run_of.get(*one) == one[1]}
-            rows = [(*one, (name, *one[1:]) in self.settled) for one in own]
+            rows = [(*one, (name, *one[1:]) in self.confirmed) for one in own]
             table.executemany("INSERT INTO bad VALUES (?, ?, ?, ?)", rows)
             found = table.execute(f"SELECT number FROM bad WHERE {committed(state, there)}").fetchall()
         table.close()
@@ -337,20 +337,20 @@ class MemoryBadRecords:
         self._table.rows += rows
         self._pause("added")
 
-    def unsettled(self, table_ids: Collection[str]) -> set[Attempt]:
-        self._pause("unsettled")
+    def unconfirmed(self, table_ids: Collection[str]) -> set[Attempt]:
+        self._pause("unconfirmed")
         own = [one for one in self._table.rows if one.table in table_ids]
-        return {one.attempt for one in own if one.sequence > self._table.last_settled(one.table)}
+        return {one.attempt for one in own if one.sequence > self._table.last_confirmed(one.table)}
 
     def last_numbers(self, table_ids: Collection[str], target: TableDetail) -> tuple[int, int]:
         ids = {*table_ids, target.location}
-        settled = max(map(self._table.last_settled, ids))
-        return max([settled, *(one.sequence for one in self._table.rows if one.table in ids)]), settled
+        confirmed = max(map(self._table.last_confirmed, ids))
+        return max([confirmed, *(one.sequence for one in self._table.rows if one.table in ids)]), confirmed
 
-    def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
-        self._pause("settle")
-        self._table.settled |= set(there)
-        self._pause("settled")
+    def confirm(self, there: Collection[Attempt], target: TableDetail) -> None:
+        self._pause("confirm")
+        self._table.confirmed |= set(there)
+        self._pause("confirmed")
 
     def remove(self, void: Collection[Attempt]) -> None:
         self._pause("remove")

@@ -35,8 +35,8 @@ class JsonPlanner:
     def partitions(self, start: Json, end: Json) -> list[ReadTask]:
         return self.planner.partitions(self._offsets.parsed(start), self._offsets.parsed(end))
 
-    def is_at_target(self, start: Json, *, is_first: bool) -> bool:
-        return self.planner.is_at_target(self._offsets.parsed(start), is_first=is_first)
+    def is_at_end(self, start: Json, *, is_first: bool) -> bool:
+        return self.planner.is_at_end(self._offsets.parsed(start), is_first=is_first)
 
     def reported_latest(self) -> Json | None:
         latest = self.planner.reported_latest()

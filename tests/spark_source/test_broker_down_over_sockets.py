@@ -66,7 +66,7 @@ def test_new_checkpoints_with_a_broker_away(tube: EmbeddedTubeMQ, tmp_path: Path
             failOnDataLoss=accepts,
         )
         with query.run() as one:
-            one.freeze_target()
+            one.freeze_end()
             while (at := query.checkpoint) != query.batch(one):
                 assert at is not None
         rows.extend(query.rows)

@@ -153,7 +153,7 @@ class Lake:
         target = SparkTable(self.spark, job.target)
         writer = Writer(self.spark, job, options, target, table, record_format)
         writer.open()
-        writer.settle(writer.sink.read_state())
+        writer.confirm(writer.sink.read_state())
         return Run(writer, run_id)
 
     def run(self, *sizes: int, **settings: Any) -> Run:
@@ -194,7 +194,7 @@ class Lake:
         return defaultdict(list, {state: sorted(numbers) for state, numbers in found.items()})
 
     def rows_of_bad(self) -> list[dict[str, Any]]:
-        """The rows of their table, but for those that settle something."""
+        """The rows of their table, but for those that confirm something."""
         rows: list[dict[str, Any]] = DeltaTable(str(self.bad_records)).to_pyarrow_table().to_pylist()
         return [row for row in rows if row["id"] or row["retryOf"]]
 

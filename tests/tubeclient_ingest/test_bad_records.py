@@ -65,15 +65,15 @@ def test_bad_messages_are_in_their_table_and_counted(bench: Bench) -> None:
 
 def test_settling_adds_only_marks(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settling records each commit's number once, and all bad records still count as bad."""
-    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 2)
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNCONFIRMED_COMMITS", 2)
     place = str(bench.folder / "bad")
     for _ in range(4):
         send(bench, 2, 1)
         bench.run(bad_records=place)
-    settled = sorted((row["sequence"], row["reason"]) for row in kept(bench) if row["id"] is row["retryOf"] is None)
-    assert settled == [(2, None), (3, None), (4, None)]
+    confirmed = sorted((row["sequence"], row["reason"]) for row in kept(bench) if row["id"] is row["retryOf"] is None)
+    assert confirmed == [(2, None), (3, None), (4, None)]
     found = bench.job(bad_records=place).bad_records()
-    assert "isSettled" not in found.columns
+    assert "isConfirmed" not in found.columns
     assert [(row.sequence, row.state) for row in found.orderBy("sequence").collect()] == [
         (number, "bad") for number in range(2, 6)
     ]
@@ -145,7 +145,7 @@ def test_bad_rows_of_a_long_dead_run(lake: Lake, monkeypatch: pytest.MonkeyPatch
     killed_at(BadRecords, "add", after=True, run=lambda: lake.run(6))
     writer = lake.run(6, 1, 1, 1).writer
     assert sorted(int(row.value) for row in bad_records(writer).where("state = 'bad'").collect()) == [0, 3, 6, 9, 12]
-    writer.settle(writer.sink.read_state())
+    writer.confirm(writer.sink.read_state())
     assert len(lake.rows_of_bad()) == 5
     assert lake.repeated_or_missing(15) == {}
 
@@ -174,10 +174,10 @@ def test_bad_rows_written_after_being_overtaken(lake: Lake, monkeypatch: pytest.
     assert lake.repeated_or_missing(10) == {}
 
 
-def test_new_table_inherits_no_settled_commits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table made in place of a removed one does not inherit which commits are settled."""
+def test_new_table_inherits_no_confirmed_commits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table made in place of a removed one does not inherit which commits are confirmed."""
     run = lake.run(6, 6, 6)
-    run.writer.settle(run.writer.sink.read_state())
+    run.writer.confirm(run.writer.sink.read_state())
     shutil.rmtree(lake.target)
     run.writer.open()
     killed_at(BadRecords, "add", after=True, run=lambda: run.write(lake, 6))
@@ -185,19 +185,19 @@ def test_new_table_inherits_no_settled_commits(lake: Lake, monkeypatch: pytest.M
     assert len(lake.bad()) == 2
 
 
-@pytest.mark.parametrize("how", ["", "settled", "settled, elsewhere"])
+@pytest.mark.parametrize("how", ["", "confirmed", "confirmed, elsewhere"])
 def test_target_replaced_by_an_older_copy(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Each record is in one table once if an older copy of the folder replaces the target."""
     monkeypatch.setattr("tubeclient_ingest.rounds.sink._HISTORY_STEPS", (2, 1_000))
-    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0 if how else 100)
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNCONFIRMED_COMMITS", 0 if how else 100)
     lake.run(6)
     shutil.copytree(lake.target, tmp_path / "copy")
     run = lake.run(6, 6, 6)
-    run.writer.settle(run.writer.sink.read_state())
+    run.writer.confirm(run.writer.sink.read_state())
     shutil.rmtree(lake.target)
-    if how == "settled, elsewhere":
+    if how == "confirmed, elsewhere":
         lake.target = tmp_path / "copy"
         table = f"delta.`{lake.target}`"
         lake.spark.sql(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT * FROM {table}")
@@ -247,20 +247,20 @@ def test_other_table_as_bad_records(lake: Lake) -> None:
     assert lake.spark.table(f"delta.`{lake.target}2`").count() == 0
 
 
-def test_settled_commits_by_table_id(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settled commits of a table do not settle the same numbers of the table it was before."""
-    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
+def test_confirmed_commits_by_table_id(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Confirmed commits of a table do not confirm the same numbers of the table it was before."""
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNCONFIRMED_COMMITS", 0)
     writer = lake.run(6, 6, 6).writer
-    writer.settle(writer.sink.read_state())
+    writer.confirm(writer.sink.read_state())
     table = writer.bad_records
     assert table is not None
     former = writer.detail._replace(table_id="former")
     table.add(writer.record_format.parse(lake.records(0, 1)), SinkRecord("g", "r", Offsets({}), 2), former)
     ids = (lake.target_id(), "former")
     assert table.last_numbers((), writer.detail) == table.last_numbers(ids, writer.detail) == (3, 3)
-    assert table.unsettled(ids) == {Attempt("former", 2, "r")}
-    table.settle({Attempt("former", 2, "r")}, writer.detail)
-    assert table.unsettled(ids) == set()
+    assert table.unconfirmed(ids) == {Attempt("former", 2, "r")}
+    table.confirm({Attempt("former", 2, "r")}, writer.detail)
+    assert table.unconfirmed(ids) == set()
 
 
 def test_retry_right_after_a_rounds_commit(lake: Lake) -> None:
@@ -371,8 +371,8 @@ def test_session_without_persist(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_bad_rows_of_a_paused_driver(lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    """Whether others have settled its number before it adds them, or settle it later. It is killed then."""
-    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNSETTLED_COMMITS", 0)
+    """Whether others have confirmed its number before it adds them, or confirm it later. It is killed then."""
+    monkeypatch.setattr("tubeclient_ingest.rounds.writing._UNCONFIRMED_COMMITS", 0)
     lake.run(6)
     late = lake.start()
     added = BadRecords.add
@@ -381,7 +381,7 @@ def test_bad_rows_of_a_paused_driver(lake: Lake, monkeypatch: pytest.MonkeyPatch
         run = lake.start()
         for _ in range(3):
             run.write(lake, 6)
-            run.writer.settle(run.writer.sink.read_state())
+            run.writer.confirm(run.writer.sink.read_state())
 
     def add(*given: Any) -> None:
         monkeypatch.setattr(BadRecords, "add", added)

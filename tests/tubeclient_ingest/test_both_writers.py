@@ -229,11 +229,11 @@ def test_disk_that_tasks_cannot_write_to(bench: Bench) -> None:
     """The job fails with TARGET_NOT_WRITABLE and commits nothing if tasks cannot write files."""
     bench.send(20)
     bench.run()
-    version, place = DeltaTable(bench.settings.target).version(), LogTable.place
+    version, destination = DeltaTable(bench.settings.target).version(), LogTable.destination
     bench.send(20)
     with pytest.MonkeyPatch.context() as patched:
         gone = str(bench.folder / "gone")
-        patched.setattr(LogTable, "place", lambda table, schema: replace(place(table, schema), uri=gone))
+        patched.setattr(LogTable, "destination", lambda table, schema: replace(destination(table, schema), uri=gone))
         with pytest.raises(IngestFailed, match=r"a task cannot write the files of a round: .*/gone") as caught:
             bench.run()
     assert caught.value.condition == "TARGET_NOT_WRITABLE"

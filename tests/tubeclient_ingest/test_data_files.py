@@ -23,7 +23,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import DeadlineExceeded
 from tubeclient.records import RecordSpec
-from tubeclient_ingest.tables.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles, FileDestination
 from tubeclient_ingest.tables.partition_values import is_refused
 from tubeclient_ingest.tasks import staging
 from tubeclient_ingest.tasks.arrow_rows import divided
@@ -32,7 +32,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def written(folder: Path, *tables: pa.Table, partition_by: Sequence[str] = (), indexed: int = 32) -> list[DataFile]:
-    files = DataFiles(Place(str(folder), tables[0].schema, tuple(partition_by), indexed))
+    files = DataFiles(FileDestination(str(folder), tables[0].schema, tuple(partition_by), indexed))
     for one in tables:
         files.add(one)
     return files.close()
@@ -148,7 +148,7 @@ def test_each_partition_has_its_files(tmp_path: Path) -> None:
 
 
 def test_rows_that_come_after_a_flush_are_another_file(tmp_path: Path) -> None:
-    files = DataFiles(Place(str(tmp_path), pa.schema({"v": pa.int64()})))
+    files = DataFiles(FileDestination(str(tmp_path), pa.schema({"v": pa.int64()})))
     for number in range(4):
         files.add(pa.table({"v": [number]}))
         assert files.buffered_bytes > 0
@@ -168,7 +168,7 @@ def test_folder_removed_during_writes(tmp_path: Path) -> None:
     """Closing the files fails and makes no folder if somebody removes it during the writes."""
     folder = tmp_path / "table"
     folder.mkdir()
-    files = DataFiles(Place(str(folder), pa.schema({"v": pa.int64(), "p": pa.string()}), ("p",)))
+    files = DataFiles(FileDestination(str(folder), pa.schema({"v": pa.int64(), "p": pa.string()}), ("p",)))
     files.add(pa.table({"v": [1], "p": ["a"]}))
     files.flush()
     shutil.rmtree(folder)
@@ -213,7 +213,7 @@ def test_a_task_holds_few_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     batches = [pa.RecordBatch.from_pydict({"v": [number] * 100}) for number in range(6)]
     monkeypatch.setattr(staging, "read_task", lambda *_: iter(batches))
     monkeypatch.setattr(staging, "_BUFFERED_BYTES", 2 * batches[0].nbytes)
-    route = staging.Route(RecordFormat(), 1, Place(str(tmp_path), batches[0].schema), None)
+    route = staging.Route(RecordFormat(), 1, FileDestination(str(tmp_path), batches[0].schema), None)
     nothing: Any = None
     numbers = iter([pa.RecordBatch.from_pydict({"n": [0]})])
     [result] = staging.stage_tasks(nothing, [nothing], None, staging.Routing(), {"": route}, numbers)

@@ -32,13 +32,13 @@ class Writing:
 
     def __init__(self, target: Any, elsewhere: tuple[int, int] = (0, 0)) -> None:
         self.sink = Sink(target, "g", numbers_elsewhere=lambda _: elsewhere)
-        self.settled: list[int] = []
+        self.confirmed: list[int] = []
 
     def write(self, rows: None, record: SinkRecord, state: SinkState) -> tuple[SinkState, Counted]:
         return self.sink.append(rows, record, state), Counted()
 
-    def settle(self, state: SinkState) -> None:
-        self.settled.append(state.sequence)
+    def confirm(self, state: SinkState) -> None:
+        self.confirmed.append(state.sequence)
 
 
 class Bench:
@@ -200,16 +200,16 @@ def test_record_in_a_cut_history() -> None:
         assert (table.is_known, table.number, table.is_old) == (True, 7, days > 0)
 
 
-def test_when_bad_records_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run settles bad records at its first commit, and then every few commits or seconds."""
-    monkeypatch.setattr(group_table, "_SETTLE_COMMITS", 3)
+def test_when_bad_records_are_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run confirms bad records at its first commit, and then every few commits or seconds."""
+    monkeypatch.setattr(group_table, "_CONFIRM_COMMITS", 3)
     bench = Bench()
     bench.run().write(None, at(28))
     table = bench.run()
     for number in range(7):
         table.write(None, at(28 * number))
     writer: Any = table._writer
-    assert writer.settled == [2, 5, 8]
-    monkeypatch.setattr(group_table, "_SETTLE_SECONDS", -1.0)
+    assert writer.confirmed == [2, 5, 8]
+    monkeypatch.setattr(group_table, "_CONFIRM_SECONDS", -1.0)
     table.write(None, at(28))
-    assert writer.settled == [2, 5, 8, 9]
+    assert writer.confirmed == [2, 5, 8, 9]

@@ -120,7 +120,7 @@ def test_files_without_a_record_at_once(
     drivers = [writing(request).open() for _ in range(WRITERS)]
 
     def add(one: Writing, number: int) -> None:
-        files = DataFiles(one.table.place(arrow_types(COLUMNS)))
+        files = DataFiles(one.table.destination(arrow_types(COLUMNS)))
         files.add(pa.table({"id": [number], "name": ["a"]}))
         one.table.commit(files.close())
 

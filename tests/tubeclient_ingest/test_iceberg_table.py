@@ -80,7 +80,7 @@ class Writing:
 
     def write(self, *rows: Any, end: int = 0, state: SinkState | None = None) -> SinkState:
         schema = arrow_types(self.columns)
-        files = DataFiles(self.table.place(schema))
+        files = DataFiles(self.table.destination(schema))
         if rows:
             files.add(pa.Table.from_pylist([dict(zip(schema.names, one, strict=True)) for one in rows], schema))
         record = SinkRecord(self.group, self.run_id, Offsets({KEY: end}))
@@ -382,7 +382,7 @@ def test_rows_without_the_partition_column(lake: Path) -> None:
     """The table refuses rows that lack the column it is partitioned by."""
     one = Writing(lake).open(columns(id=T.LongType(), part=T.StringType()), ("part",))
     with pytest.raises(ConfigurationError, match=r"the rows lack part, which partitions shop\.orders"):
-        one.table.place(arrow_types(columns(id=T.LongType())))
+        one.table.destination(arrow_types(columns(id=T.LongType())))
 
 
 def test_column_that_cannot_partition(lake: Path) -> None:
@@ -445,7 +445,7 @@ def test_commit_with_a_lost_answer(lake: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_refused_commit_that_is_there(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the catalog repeated a request whose answer was lost: commits without a record are tried again."""
     one = Writing(lake).open()
-    files = DataFiles(one.table.place(arrow_types(COLUMNS)))
+    files = DataFiles(one.table.destination(arrow_types(COLUMNS)))
     files.add(pa.table({"id": [1], "name": ["a"]}))
     real = Table._do_commit
 

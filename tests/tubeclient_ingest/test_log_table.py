@@ -68,7 +68,7 @@ def opened(uri: str, options: dict[str, str] | None = None) -> LogTable:
 
 
 def files_of(table: LogTable, *ids: int) -> list[DataFile]:
-    files = DataFiles(table.place(SCHEMA))
+    files = DataFiles(table.destination(SCHEMA))
     files.add(pa.table({"id": ids}, schema=SCHEMA))
     return files.close()
 
@@ -264,7 +264,7 @@ def test_which_tables_spark_has_to_write(delta_spark: SparkSession, tmp_path: Pa
         table = chosen("id BIGINT, at TIMESTAMP_NTZ, day DATE", more)
         assert isinstance(table, LogTable), (more, table)
         rows = pa.table({"id": [1, 2], "day": [date(2026, 1, 1), None]})
-        files = DataFiles(table.place(rows.schema))
+        files = DataFiles(table.destination(rows.schema))
         files.add(rows)
         table.commit(files.close(), record(1))
         if "Vectors" in more:

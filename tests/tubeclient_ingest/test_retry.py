@@ -143,7 +143,7 @@ def test_round_after_a_concurrent_retry(lake: Lake) -> None:
 
 @pytest.mark.parametrize("when", ["count", "add_marks"])
 def test_rounds_overtake_a_retry(lake: Lake, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it reads them, or when it is about to mark them. Rounds that settle bad records do not look at older
+    """While it reads them, or when it is about to mark them. Rounds that confirm bad records do not look at older
     numbers again."""
     lake.run(6)
     run = lake.start()
@@ -153,7 +153,7 @@ def test_rounds_overtake_a_retry(lake: Lake, when: str, monkeypatch: pytest.Monk
     def late(*given: Any, **named: Any) -> Any:
         for _ in range(3):
             run.write(lake, 1)
-            run.writer.settle(run.writer.sink.read_state())
+            run.writer.confirm(run.writer.sink.read_state())
         return real(*given, **named)
 
     lake.bad_by = ()

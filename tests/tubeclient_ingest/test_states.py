@@ -25,19 +25,19 @@ Row = tuple[int, str]
 """A bad record's number and run."""
 
 
-def last_of(settled: Collection[Row]) -> int:
-    return max((number for number, _ in settled), default=0)
+def last_of(confirmed: Collection[Row]) -> int:
+    return max((number for number, _ in confirmed), default=0)
 
 
-def unsettled(rows: Iterable[Row], settled: Collection[Row]) -> set[Row]:
-    return {one for one in rows if one[0] > last_of(settled)}
+def unconfirmed(rows: Iterable[Row], confirmed: Collection[Row]) -> set[Row]:
+    return {one for one in rows if one[0] > last_of(confirmed)}
 
 
-def counting(state: SinkState, rows: Collection[Row], settled: Collection[Row] = ()) -> set[Row]:
-    there = {one for one in unsettled(rows, settled) if state.run_of.get(*one) == one[1]}  # as Writer.unsettled
+def counting(state: SinkState, rows: Collection[Row], confirmed: Collection[Row] = ()) -> set[Row]:
+    there = {one for one in unconfirmed(rows, confirmed) if state.run_of.get(*one) == one[1]}  # as Writer.unconfirmed
     with sqlite3.connect(":memory:") as table:
-        table.execute("CREATE TABLE bad (sequence, runId, isSettled)")
-        table.executemany("INSERT INTO bad VALUES (?, ?, ?)", [(*one, one in settled) for one in rows])
+        table.execute("CREATE TABLE bad (sequence, runId, isConfirmed)")
+        table.executemany("INSERT INTO bad VALUES (?, ?, ?)", [(*one, one in confirmed) for one in rows])
         found = set(table.execute(f"SELECT sequence, runId FROM bad WHERE {committed(state, there)}").fetchall())
     table.close()
     return found
@@ -88,18 +88,18 @@ class World:
         self.zombie = (self.read_state().sequence + 1, self.run)
         self.runs += 1
         self.sink.use(self.target)
-        settled = last_of(self.written_down)
-        self.numbers = max(settled, last_of(self.rows)), settled
+        confirmed = last_of(self.written_down)
+        self.numbers = max(confirmed, last_of(self.rows)), confirmed
 
     def whole_look(self) -> SinkState:
         """As `Writer` does it for the table of bad records."""
         state = self.read_state()
-        rows = unsettled(self.rows, self.written_down)
+        rows = unconfirmed(self.rows, self.written_down)
         return self.sink.read_state(min(rows)[0]) if rows else state
 
-    def settle(self, chosen: int = 1) -> None:
+    def confirm(self, chosen: int = 1) -> None:
         """Write down what commits stand for; and remove what none does, unless others write there."""
-        now, rows = self.whole_look(), unsettled(self.rows, self.written_down)
+        now, rows = self.whole_look(), unconfirmed(self.rows, self.written_down)
         void = {one for one in rows if now.run_of.get(*one) != one[1]}
         there = {one for one in rows - void if one[0] <= now.sequence}
         if void or any(one[0] <= now.sequence - OLD for one in there):
@@ -158,7 +158,7 @@ class World:
         that."""
         self.start()
         self.commit()
-        self.settle()
+        self.confirm()
         if chosen % 2 == 0:
             self.optimize()
         self.know_firsts()
@@ -193,7 +193,7 @@ steps = st.lists(
                 "commit",
                 "commit",
                 "start",
-                "settle",
+                "confirm",
                 "die",
                 "overtaken",
                 "late",
@@ -216,7 +216,7 @@ def test_bad_records_count_with_their_commit(steps: list[tuple[str, int]]) -> No
     with patch("tubeclient_ingest.rounds.sink._HISTORY_STEPS", STEPS):
         world = World()
         for step, chosen in steps:
-            if step in ("restore", "cut", "settle", "put_back"):
+            if step in ("restore", "cut", "confirm", "put_back"):
                 getattr(world, step)(chosen)
             else:
                 getattr(world, step)()

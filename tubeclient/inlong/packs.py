@@ -112,21 +112,21 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
     if version == 4:
         yield from _groups_of_binary(message, outer, limits)
         return
-    message, place, where = message[:-MAGIC_BYTES], MAGIC_BYTES, "the pack's head"
+    message, pos, where = message[:-MAGIC_BYTES], MAGIC_BYTES, "the pack's head"
     try:
-        groups = HEADS[version].unpack_from(message, place)[-1]
-        place += HEADS[version].size
+        groups = HEADS[version].unpack_from(message, pos)[-1]
+        pos += HEADS[version].size
         for number in range(groups):
             where = f"group {number} of {groups} of the pack"
-            text_start = place + TEXT_LENGTH.size
-            text_end = text_start + TEXT_LENGTH.unpack_from(message, place)[0]
+            text_start = pos + TEXT_LENGTH.size
+            text_end = text_start + TEXT_LENGTH.unpack_from(message, pos)[0]
             length_at = text_end + (LENGTH.size if version == 2 else 0)
             start = length_at + LENGTH.size
-            place = start + LENGTH.unpack_from(message, length_at)[0]
-            if not start < place <= len(message):
-                raise CorruptMessage(f"{where} has a block of {place - start} bytes at byte {start}: too many")
+            pos = start + LENGTH.unpack_from(message, length_at)[0]
+            if not start < pos <= len(message):
+                raise CorruptMessage(f"{where} has a block of {pos - start} bytes at byte {start}: too many")
             attributes = parse_pairs(read_java_text(message[text_start:text_end], text_start))
-            block = _unpack(message[start], message[start + 1 : place], limits, f"the block of {where}")
+            block = _unpack(message[start], message[start + 1 : pos], limits, f"the block of {where}")
             limits = limits.less(len(block), 0)
             entries = _entries(block, limits.max_records, f"the unpacked block of {where}")
             if version != 3:
@@ -138,9 +138,9 @@ def groups_of_pack(message: bytes, outer: Mapping[str, str], limits: Limits) -> 
                     limits = limits.less(0, 1)
                     yield pair
     except struct.error:
-        raise CorruptMessage(f"{where} is cut off after byte {place}") from None
-    if place != len(message):
-        raise CorruptMessage(f"{len(message) - place} bytes follow the last group of the pack at byte {place}")
+        raise CorruptMessage(f"{where} is cut off after byte {pos}") from None
+    if pos != len(message):
+        raise CorruptMessage(f"{len(message) - pos} bytes follow the last group of the pack at byte {pos}")
 
 
 def _groups_of_binary(message: bytes, outer: Mapping[str, str], limits: Limits) -> Iterable[Group]:
@@ -188,19 +188,19 @@ def _pairs(
 def _entries(block: bytes, most: int, where: str) -> list[bytes]:
     """The entries of a block: a LENGTH and so many bytes each."""
     entries: list[bytes] = []
-    place = 0
-    while place < len(block):
-        start = place + LENGTH.size
+    pos = 0
+    while pos < len(block):
+        start = pos + LENGTH.size
         if start > len(block):
-            raise CorruptMessage(f"{where} ends with {len(block) - place} bytes at byte {place} that are not a record")
+            raise CorruptMessage(f"{where} ends with {len(block) - pos} bytes at byte {pos} that are not a record")
         if len(entries) == most:
             raise CorruptMessage(f"{where} has too many records: more than {most} entries, which is the limit")
-        length = LENGTH.unpack_from(block, place)[0]
+        length = LENGTH.unpack_from(block, pos)[0]
         if start + length > len(block):
             left = len(block) - start
-            raise CorruptMessage(f"{where} has a record of {length} bytes at byte {place}; {left} are left")
-        place = start + length
-        entries.append(block[start:place])
+            raise CorruptMessage(f"{where} has a record of {length} bytes at byte {pos}; {left} are left")
+        pos = start + length
+        entries.append(block[start:pos])
     return entries
 
 

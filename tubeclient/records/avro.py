@@ -74,7 +74,7 @@ class _AvroReader:
         try:
             row, end = self._record(data, 0)
         except Fault as fault:
-            raise BadRecord(f"{fault.words.format(fault.path)}, at byte {fault.place}") from None
+            raise BadRecord(f"{fault.words.format(fault.path)}, at byte {fault.pos}") from None
         if end < len(data):
             raise BadRecord(f"more bytes follow the record, at byte {end}")
         found: dict[str, Any] = row
@@ -124,26 +124,26 @@ class _AvroReader:
     def _items(self, read_one: Read, width: int, *, is_map: bool) -> Read:
         """Of blocks of items, each of which takes so many values."""
 
-        def read(data: bytes, place: int) -> tuple[Any, int]:
+        def read(data: bytes, pos: int) -> tuple[Any, int]:
             found: list[Any] = []
             while True:
-                count, place = _long(data, place)
+                count, pos = _long(data, pos)
                 end = None
                 if count < 0:  # how many bytes they take follows
-                    size, place = _long(data, place)
-                    count, end = -count, place + size
+                    size, pos = _long(data, pos)
+                    count, end = -count, pos + size
                 elif not count:
-                    return found, place
+                    return found, pos
                 self._left -= count * width
                 if self._left < 0:
-                    raise too_many(place)
+                    raise too_many(pos)
                 try:
                     for _ in range(count):
-                        value, place = read_one(data, place)
+                        value, pos = read_one(data, pos)
                         found.append(value)
                 except Fault as fault:
-                    raise fault.within("" if is_map else f"[{len(found)}]", place) from None
-                if end not in (None, place):
+                    raise fault.within("" if is_map else f"[{len(found)}]", pos) from None
+                if end not in (None, pos):
                     raise Fault("a block of {} does not have the size that it states")
 
         return read
@@ -152,27 +152,27 @@ class _AvroReader:
 def _record(names: Sequence[str], parts: Sequence[Read]) -> Read:
     fields = [*zip(names, parts, strict=True)]
 
-    def read(data: bytes, place: int) -> tuple[Any, int]:
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
         row = {}
         name = ""
         try:
             for name, read_one in fields:
-                row[name], place = read_one(data, place)
+                row[name], pos = read_one(data, pos)
         except Fault as fault:
-            raise fault.within(name, place) from None
+            raise fault.within(name, pos) from None
         except _CUT:
             raise Fault("the bytes end within {}", name, len(data)) from None
-        return row, place
+        return row, pos
 
     return read
 
 
 def _union(parts: Sequence[Read]) -> Read:
-    def read(data: bytes, place: int) -> tuple[Any, int]:
-        number, place = _long(data, place)
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        number, pos = _long(data, pos)
         if not 0 <= number < len(parts):
             raise Fault("the value of {} matches no type of its union")
-        return parts[number](data, place)
+        return parts[number](data, pos)
 
     return read
 
@@ -180,86 +180,86 @@ def _union(parts: Sequence[Read]) -> Read:
 def _pair(read_value: Read) -> Read:
     read_pair = _record(("key", "value"), (_string, read_value))
 
-    def read(data: bytes, place: int) -> tuple[Any, int]:
-        found, place = read_pair(data, place)
-        return (found["key"], found["value"]), place
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        found, pos = read_pair(data, pos)
+        return (found["key"], found["value"]), pos
 
     return read
 
 
 def _keyed(read_pairs: Read) -> Read:
-    def read(data: bytes, place: int) -> tuple[Any, int]:
-        found, place = read_pairs(data, place)
+    def read(data: bytes, pos: int) -> tuple[Any, int]:
+        found, pos = read_pairs(data, pos)
         if len({key for key, _ in found}) < len(found):
             raise Fault("a key of {} appears twice")
-        return found, place
+        return found, pos
 
     return read
 
 
-def _long(data: bytes, place: int, bits: int = 64) -> tuple[int, int]:
+def _long(data: bytes, pos: int, bits: int = 64) -> tuple[int, int]:
     """A number in zigzag, and where it ends."""
-    byte = data[place]
-    place += 1
+    byte = data[pos]
+    pos += 1
     if byte < 0x80:
-        return byte >> 1 ^ -(byte & 1), place
+        return byte >> 1 ^ -(byte & 1), pos
     number = byte & 0x7F
     for shift in range(7, bits, 7):
-        byte = data[place]
-        place += 1
+        byte = data[pos]
+        pos += 1
         if byte < 0x80:
             number |= byte << shift
             if number >> bits:
                 break
-            return number >> 1 ^ -(number & 1), place
+            return number >> 1 ^ -(number & 1), pos
         number |= (byte & 0x7F) << shift
     raise Fault(f"a number of {{}} has more than {bits} bits")
 
 
-def _int(data: bytes, place: int) -> tuple[int, int]:
-    return _long(data, place, 32)
+def _int(data: bytes, pos: int) -> tuple[int, int]:
+    return _long(data, pos, 32)
 
 
-def _null(data: bytes, place: int) -> tuple[None, int]:
-    return None, place
+def _null(data: bytes, pos: int) -> tuple[None, int]:
+    return None, pos
 
 
-def _boolean(data: bytes, place: int) -> tuple[bool, int]:
-    byte = data[place]
+def _boolean(data: bytes, pos: int) -> tuple[bool, int]:
+    byte = data[pos]
     if byte > 1:
         raise Fault("the value of {} is not of type boolean")
-    return byte == 1, place + 1
+    return byte == 1, pos + 1
 
 
 def _number(layout: struct.Struct) -> Read:
-    def read(data: bytes, place: int) -> tuple[float, int]:
-        return layout.unpack_from(data, place)[0], place + layout.size
+    def read(data: bytes, pos: int) -> tuple[float, int]:
+        return layout.unpack_from(data, pos)[0], pos + layout.size
 
     return read
 
 
 def _fixed(size: int) -> Read:
-    def read(data: bytes, place: int) -> tuple[bytes, int]:
-        end = place + size
+    def read(data: bytes, pos: int) -> tuple[bytes, int]:
+        end = pos + size
         if end > len(data):
             raise IndexError
-        return data[place:end], end
+        return data[pos:end], end
 
     return read
 
 
-def _bytes(data: bytes, place: int) -> tuple[bytes, int]:
-    size, place = _long(data, place)
-    end = place + size
+def _bytes(data: bytes, pos: int) -> tuple[bytes, int]:
+    size, pos = _long(data, pos)
+    end = pos + size
     if end > len(data):
         raise IndexError
     if size < 0:
         raise Fault("the length of {} is negative")
-    return data[place:end], end
+    return data[pos:end], end
 
 
-def _string(data: bytes, place: int) -> tuple[str, int]:
-    found, end = _bytes(data, place)
+def _string(data: bytes, pos: int) -> tuple[str, int]:
+    found, end = _bytes(data, pos)
     try:
         return found.decode(), end
     except UnicodeDecodeError:
@@ -267,11 +267,11 @@ def _string(data: bytes, place: int) -> tuple[str, int]:
 
 
 def _enum(symbols: Sequence[str]) -> Read:
-    def read(data: bytes, place: int) -> tuple[str, int]:
-        number, place = _int(data, place)
+    def read(data: bytes, pos: int) -> tuple[str, int]:
+        number, pos = _int(data, pos)
         if not 0 <= number < len(symbols):
             raise Fault("the value of {} is not a symbol of its enum")
-        return symbols[number], place
+        return symbols[number], pos
 
     return read
 
@@ -279,29 +279,29 @@ def _enum(symbols: Sequence[str]) -> Read:
 def _decimal(read_bytes: Read, precision: int, scale: int) -> Read:
     limit = 10**precision
 
-    def read(data: bytes, place: int) -> tuple[Decimal, int]:
-        found, place = read_bytes(data, place)
+    def read(data: bytes, pos: int) -> tuple[Decimal, int]:
+        found, pos = read_bytes(data, pos)
         number = int.from_bytes(found, signed=True)
         if not found or not -limit < number < limit:
             raise Fault(f"the value of {{}} is not of type decimal({precision},{scale})")
-        return Decimal(number).scaleb(-scale, _EXACT), place
+        return Decimal(number).scaleb(-scale, _EXACT), pos
 
     return read
 
 
-def _date(data: bytes, place: int) -> tuple[int, int]:
-    days, place = _int(data, place)
+def _date(data: bytes, pos: int) -> tuple[int, int]:
+    days, pos = _int(data, pos)
     if days not in _DAYS:
         raise Fault(_FAR)
-    return days, place
+    return days, pos
 
 
 def _time(unit: int) -> Read:
-    def read(data: bytes, place: int) -> tuple[int, int]:
-        found, place = _long(data, place)
+    def read(data: bytes, pos: int) -> tuple[int, int]:
+        found, pos = _long(data, pos)
         if (micros := found * unit) not in _MICROS:
             raise Fault(_FAR)
-        return micros, place
+        return micros, pos
 
     return read
 

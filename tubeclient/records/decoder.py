@@ -107,9 +107,9 @@ class Decoder:
                 raise BadRecord(_NULL)
             return self._read(value), None
         except BadRecord as fault:
-            if fault.place is None or value is None or self._texts is None:
+            if fault.pos is None or value is None or self._texts is None:
                 return None, fault.reason
-            return None, f"{fault.reason}, at byte {self._texts.byte(value, fault.place)}"
+            return None, f"{fault.reason}, at byte {self._texts.byte(value, fault.pos)}"
 
     def _array(self, rows: Sequence[Any]) -> pa.Array:
         if self._is_change:
@@ -121,7 +121,7 @@ class Decoder:
 
 
 class _Texts:
-    """Bytes to text, and places in it back to bytes. ConfigurationError: no encoding."""
+    """Bytes to text, and positions in it back to bytes. ConfigurationError: no encoding."""
 
     def __init__(self, spec: RecordSpec) -> None:
         self._encoding = encoding_of(spec)
@@ -146,10 +146,10 @@ class _Texts:
             raise BadRecord("the record is empty")
         return text
 
-    def byte(self, value: bytes, place: int) -> int:
-        """Where the character at `place` of `text(value)` begins."""
+    def byte(self, value: bytes, pos: int) -> int:
+        """Where the character at `pos` of `text(value)` begins."""
         text = self._decoded(value)
-        return len(text[: place + text.startswith(_MARK)].encode(self._codec(value)))
+        return len(text[: pos + text.startswith(_MARK)].encode(self._codec(value)))
 
     def in_utf8(self, values: pa.BinaryArray) -> pa.BinaryArray:
         """The texts in UTF-8, for the core. What is no text is empty, which the core declines."""

@@ -29,7 +29,7 @@ class _Field(NamedTuple):
     """A field's text without quotes and escapes."""
 
     text: str
-    place: int
+    pos: int
     """Where it begins in the record's text."""
     is_quoted: bool = False
 
@@ -51,7 +51,7 @@ def csv_reader(spec: RecordSpec, columns: Sequence[Column]) -> Reader:
             is_null = field.text == null or (not field.text and not (keeps_empty and field.is_quoted))
             if is_null and column.required:
                 raise missing(column)
-            row[column.name] = None if is_null else values.of_text(field.text, column, column.name, field.place)
+            row[column.name] = None if is_null else values.of_text(field.text, column, column.name, field.pos)
         return row
 
     return read
@@ -181,29 +181,29 @@ class _QuotedCsv:
 
     def __call__(self, text: str) -> Iterator[_Field]:
         """The fields. BadRecord: a quote is not closed or not the end of its value, or there are several lines."""
-        place = 0
+        pos = 0
         while True:
-            start = place
+            start = pos
             if self._sheds[0]:
-                while place < len(text) and text[place] in SPACES and not text.startswith(self._separator, place):
-                    place += 1
-            if text.startswith(self._quote, place):
-                field, place = self._quoted(text, place)
+                while pos < len(text) and text[pos] in SPACES and not text.startswith(self._separator, pos):
+                    pos += 1
+            if text.startswith(self._quote, pos):
+                field, pos = self._quoted(text, pos)
                 yield field
             else:
                 end = text.find(self._separator, start)
-                place = len(text) if end < 0 else end
-                self._check_line(text[start:place], start)
-                yield self._bare(text[start:place], start)
-            if place == len(text):
+                pos = len(text) if end < 0 else end
+                self._check_line(text[start:pos], start)
+                yield self._bare(text[start:pos], start)
+            if pos == len(text):
                 return
-            place += len(self._separator)
+            pos += len(self._separator)
 
-    def _quoted(self, text: str, place: int) -> tuple[_Field, int]:
-        """The value in quotes at `place`, and where its separator is, or the text's end."""
-        found = self._body(text, place + 1)
+    def _quoted(self, text: str, pos: int) -> tuple[_Field, int]:
+        """The value in quotes at `pos`, and where its separator is, or the text's end."""
+        found = self._body(text, pos + 1)
         if found is None:
-            raise BadRecord("a quote is not closed", place)
+            raise BadRecord("a quote is not closed", pos)
         end = found.end()
         if self._sheds[1]:
             while end < len(text) and text[end] in SPACES and not text.startswith(self._separator, end):
@@ -212,16 +212,16 @@ class _QuotedCsv:
             self._check_line(text[end:].split(self._separator, 1)[0], end)
             raise BadRecord("something follows a closing quote", end)
         body = self._pair.sub(lambda pair: pair[0][1], found[1])
-        return _Field(body or self._empty, place, is_quoted=True), end
+        return _Field(body or self._empty, pos, is_quoted=True), end
 
-    def _bare(self, part: str, place: int) -> _Field:
+    def _bare(self, part: str, pos: int) -> _Field:
         """A value without quotes around it; a quote within is itself."""
         if self._sheds[0]:
             shed = part.lstrip(SPACES)
-            part, place = shed, place + len(part) - len(shed)
-        return _Field(part.rstrip(SPACES) if self._sheds[1] else part, place)
+            part, pos = shed, pos + len(part) - len(shed)
+        return _Field(part.rstrip(SPACES) if self._sheds[1] else part, pos)
 
-    def _check_line(self, text: str, place: int) -> None:
+    def _check_line(self, text: str, pos: int) -> None:
         if self._is_line and ("\n" in text or "\r" in text):
             at = min(found for found in (text.find("\n"), text.find("\r")) if found >= 0)
-            raise BadRecord("the text has several lines", place + at)
+            raise BadRecord("the text has several lines", pos + at)

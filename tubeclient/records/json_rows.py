@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tubeclient.records.json_text import PLACE_ONLY, Shape, fields_of, parse_object, quoted, strict_text, syntax_of
+from tubeclient.records.json_text import POS_ONLY, Shape, fields_of, parse_object, quoted, strict_text, syntax_of
 from tubeclient.records.spec import RESCUED, Column, RecordSpec
 from tubeclient.records.values import Values
 
@@ -40,14 +40,14 @@ def rescued(fields: Iterable[tuple[str, str]]) -> str | None:
 
 
 class _WithOthers(dict[str, Shape]):
-    """A shape that has a place for each field."""
+    """A shape that has a position for each field."""
 
-    def get(self, name: str, default: Any = PLACE_ONLY) -> Any:
+    def get(self, name: str, default: Any = POS_ONLY) -> Any:
         return super().get(name, default)
 
 
 def _shape_of(columns: Iterable[Column], *, others: bool = False) -> dict[str, Shape]:
-    """The parts of a JSON object that columns need; with `others` also the places of fields that no column has."""
+    """The parts of a JSON object that columns need; with `others` also the positions of fields that no column has."""
     found = {column.name: _shape(column, others=others) for column in columns}
     return _WithOthers(found) if others else found
 

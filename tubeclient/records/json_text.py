@@ -32,10 +32,10 @@ WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 NOT_JSON: Final = "the text is not JSON"
 
 Shape: TypeAlias = "bool | Mapping[str, Shape]"
-"""Which parts of a value are kept. True: all. False: none; the value itself has its place. Names: those fields of an
+"""Which parts of a value are kept. True: all. False: none; the value itself has its position. Names: those fields of an
 object, each in its shape, and none of the others; of a list the items, each in this shape."""
-PLACE_ONLY: Final[Mapping[str, Shape]] = MappingProxyType({})
-"""The shape of a value of which the place is kept, and nothing else."""
+POS_ONLY: Final[Mapping[str, Shape]] = MappingProxyType({})
+"""The shape of a value of which only the position is kept."""
 
 
 class Node:
@@ -45,7 +45,7 @@ class Node:
 
     def __init__(self, kind: str, value: Any, start: int, end: int) -> None:
         self.kind = kind
-        """null, boolean, number, text, list or object; "" if only its place was kept."""
+        """null, boolean, number, text, list or object; "" if only its position was kept."""
         self.value = value
         """None, a bool, a number's text, a text, list[Node], or list[tuple[str, Node]] with names as often as they are
         there. Of a list or object that was not kept, an empty one."""
@@ -142,33 +142,33 @@ class _Open:
         """Whether the value that comes next is kept."""
 
 
-def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> Node:
-    """The JSON value at `place`, of any kind; its `end` says where it ends. BadRecord: there is none, or it has more of
+def parse_value(text: str, pos: int, syntax: Syntax, shape: Shape = True) -> Node:
+    """The JSON value at `pos`, of any kind; its `end` says where it ends. BadRecord: there is none, or it has more of
     something than the bounds allow."""
     opened: list[_Open] = []
     inner = shape  # of the value that comes next
     count = 0
     while True:
-        found = syntax.value(text, place)
+        found = syntax.value(text, pos)
         if found is None:
-            raise _not_json(text, place, syntax)
-        place = found.end()
+            raise _not_json(text, pos, syntax)
+        pos = found.end()
         if found.lastindex != _OPENING:
             _check_number(found)
             keeps = opened[-1].keeps if opened else True
-            node = _UNWANTED if not keeps else _scalar(found) if inner is not PLACE_ONLY else _place_only(found)
+            node = _UNWANTED if not keeps else _scalar(found) if inner is not POS_ONLY else _place_only(found)
         else:
             if len(opened) == MOST_DEPTH:
-                raise BadRecord(f"the JSON is deeper than {MOST_DEPTH} levels", place - 1)
-            top = _Open(text[place - 1] == "{", place - 1, inner is not PLACE_ONLY and inner)
-            closing = syntax.after(text, place)
+                raise BadRecord(f"the JSON is deeper than {MOST_DEPTH} levels", pos - 1)
+            top = _Open(text[pos - 1] == "{", pos - 1, inner is not POS_ONLY and inner)
+            closing = syntax.after(text, pos)
             if closing is None or closing[1] != ("}" if top.is_object else "]"):
                 opened.append(top)
                 if top.is_object:
-                    place, inner = _name(text, place, top, syntax)
+                    pos, inner = _name(text, pos, top, syntax)
                 continue
-            place = closing.end()
-            node = _closed(top, place)
+            pos = closing.end()
+            node = _closed(top, pos)
         # A value is complete, and perhaps it completes those around it.
         while True:
             if not opened:
@@ -177,25 +177,25 @@ def parse_value(text: str, place: int, syntax: Syntax, shape: Shape = True) -> N
             if top.keeps:
                 count += 1
                 if count > MOST_VALUES:
-                    raise too_many(place)
+                    raise too_many(pos)
                 top.parts.append((top.name, node) if top.is_object else node)
-            after = syntax.after(text, place)
+            after = syntax.after(text, pos)
             if after is None:
-                raise _not_json(text, place, syntax)
-            place = after.end()
+                raise _not_json(text, pos, syntax)
+            pos = after.end()
             if after[1] == ",":
                 if top.is_object:
-                    place, inner = _name(text, place, top, syntax)
+                    pos, inner = _name(text, pos, top, syntax)
                 else:
                     inner = top.shape
                 break
             if top.is_object != (after[1] == "}"):
-                raise BadRecord(NOT_JSON, place - 1)
-            node = _closed(opened.pop(), place)
+                raise BadRecord(NOT_JSON, pos - 1)
+            node = _closed(opened.pop(), pos)
 
 
-def too_many(place: int) -> BadRecord:
-    return BadRecord(f"the record has more than {MOST_VALUES} values", place)
+def too_many(pos: int) -> BadRecord:
+    return BadRecord(f"the record has more than {MOST_VALUES} values", pos)
 
 
 _UNWANTED: Final = Node("null", None, 0, 0)
@@ -205,11 +205,11 @@ def _closed(top: _Open, end: int) -> Node:
     return Node("object" if top.is_object else "list", top.parts, top.start, end)
 
 
-def _name(text: str, place: int, top: _Open, syntax: Syntax) -> tuple[int, Shape]:
+def _name(text: str, pos: int, top: _Open, syntax: Syntax) -> tuple[int, Shape]:
     """Read the next name of an object: where its value begins, and the shape of that."""
-    found = syntax.name(text, place)
+    found = syntax.name(text, pos)
     if found is None:
-        raise _not_json(text, place, syntax)
+        raise _not_json(text, pos, syntax)
     group = found.lastindex or 0
     start, end = found.span(group)
     if end - start > MOST_NAME:
@@ -255,8 +255,8 @@ _ESCAPE: Final = re.compile(r"\\(?:u([dD][89abAB]..)\\u([dD][c-fC-F]..)|u(....)|
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def _unescaped(text: str, place: int) -> str:
-    """A text without its escapes; `place` is where it begins. BadRecord: half a surrogate pair is no character."""
+def _unescaped(text: str, pos: int) -> str:
+    """A text without its escapes; `pos` is where it begins. BadRecord: half a surrogate pair is no character."""
     if "\\" not in text:
         return text
 
@@ -268,19 +268,19 @@ def _unescaped(text: str, place: int) -> str:
             return chr(0x10000 + ((int(high, 16) & 0x3FF) << 10 | int(low, 16) & 0x3FF))
         number = int(code, 16)
         if 0xD800 <= number < 0xE000:
-            raise BadRecord("a text has half a surrogate pair", place + found.start())
+            raise BadRecord("a text has half a surrogate pair", pos + found.start())
         return chr(number)
 
     return _ESCAPE.sub(character, text)
 
 
-def _past_space(text: str, place: int, syntax: Syntax) -> int:
-    found = syntax.space(text, place)
-    return place if found is None else found.end()
+def _past_space(text: str, pos: int, syntax: Syntax) -> int:
+    found = syntax.space(text, pos)
+    return pos if found is None else found.end()
 
 
-def _not_json(text: str, place: int, syntax: Syntax) -> BadRecord:
-    return BadRecord(NOT_JSON, _past_space(text, place, syntax))
+def _not_json(text: str, pos: int, syntax: Syntax) -> BadRecord:
+    return BadRecord(NOT_JSON, _past_space(text, pos, syntax))
 
 
 def strict_text(text: str, node: Node) -> str:
@@ -288,7 +288,7 @@ def strict_text(text: str, node: Node) -> str:
     pair is in it."""
     raw = text[node.start : node.end]
     with suppress(BadRecord):
-        if parse_value(raw, 0, STRICT, PLACE_ONLY).end == len(raw):
+        if parse_value(raw, 0, STRICT, POS_ONLY).end == len(raw):
             return raw
     return quoted(_unescaped(raw[1:-1], node.start + 1) if raw[0] in "\"'" else raw)
 

@@ -203,11 +203,11 @@ def _written(node: Node, logical: Logical, column: Column, path: str) -> str | N
     return None
 
 
-def _date(day: int, path: str, place: int) -> str:
+def _date(day: int, path: str, pos: int) -> str:
     try:
         return date.fromordinal(DAYS_OF_1970 + day).isoformat()
     except (ValueError, OverflowError):
-        raise BadRecord(f"{path} is outside the years 1 to 9999", place) from None
+        raise BadRecord(f"{path} is outside the years 1 to 9999", pos) from None
 
 
 def _clock(count: int, pieces: int) -> str:

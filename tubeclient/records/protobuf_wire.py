@@ -57,14 +57,14 @@ class Wire:
                 return
 
     def _walk(self, data: bytes) -> None:
-        count = place = 0
+        count = pos = 0
         around: list[tuple[Descriptor | None, int]] = [(self._message, len(data))]
         while around:
             message, end = around[-1]
-            if place >= end:
+            if pos >= end:
                 around.pop()
                 continue
-            tag, place = _varint(data, place)
+            tag, pos = _varint(data, pos)
             kind = tag & 7
             field = None if message is None else message.fields_by_number.get(tag >> 3)
             inner = None
@@ -74,24 +74,24 @@ class Wire:
             if count > MOST_VALUES:
                 raise too_many()
             if kind == _VARINT:
-                number, place = _varint(data, place)
+                number, pos = _varint(data, pos)
                 _check(field, number)
             elif kind == _LENGTH:
-                length, place = _varint(data, place)
-                last = place + length
+                length, pos = _varint(data, pos)
+                last = pos + length
                 if inner is not None:
                     around.append((inner, last))
                     continue
-                while field is not None and field.type in _SHORT and place < last:
-                    number, place = _varint(data, place)
+                while field is not None and field.type in _SHORT and pos < last:
+                    number, pos = _varint(data, pos)
                     _check(field, number)
-                place = last
+                pos = last
             elif kind == _BEGIN:
                 around.append((inner, end))
             elif kind == _END:
                 around.pop()
             else:
-                place += {_EIGHT: 8, _FOUR: 4}[kind]
+                pos += {_EIGHT: 8, _FOUR: 4}[kind]
 
 
 def _check(field: FieldDescriptor | None, number: int) -> None:
@@ -106,14 +106,14 @@ def _check(field: FieldDescriptor | None, number: int) -> None:
         raise BadRecord(f"the sender wrote a number into {field.name} that is not of type {_SHORT[field.type]}")
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
+def _varint(data: bytes, pos: int) -> tuple[int, int]:
     """A number, and where it ends. IndexError: it does not."""
-    byte = data[place]
+    byte = data[pos]
     number, shift = byte & 0x7F, 7
     while byte > 0x7F:
-        place += 1
-        byte = data[place]
+        pos += 1
+        byte = data[pos]
         if shift < 70:  # no number has more bits
             number |= (byte & 0x7F) << shift
         shift += 7
-    return number, place + 1
+    return number, pos + 1

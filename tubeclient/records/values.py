@@ -94,36 +94,36 @@ class Values:
         """A record begins."""
         self._left = MOST_VALUES
 
-    def take(self, count: int, place: int) -> None:
+    def take(self, count: int, pos: int) -> None:
         """The record has so many values more. BadRecord: that is too many; a short list may have many columns."""
         self._left -= count
         if self._left < 0:
-            raise too_many(place)
+            raise too_many(pos)
 
     def of_node(self, node: Node, column: Column, text: str, path: str) -> Any:
         """The value of a node of the JSON `text`; None of null. BadRecord: it is not of the column's type."""
         return None if node.kind == "null" else self._of_nodes[column.kind](node, column, text, path)
 
-    def of_text(self, text: str, column: Column, path: str, place: int | None = None) -> Any:
+    def of_text(self, text: str, column: Column, path: str, pos: int | None = None) -> Any:
         """The value that a text says, of a plain type or binary. What a null is, is for the caller to say. BadRecord:
         it is not of the column's type."""
         kind = column.kind
         if kind == "string":
             return text
         if kind == "binary":
-            return _bytes(text, column, path, place)
+            return _bytes(text, column, path, pos)
         text = text.strip(SPACES)
         if kind == "int":
-            return _int(text, column, path, place)
+            return _int(text, column, path, pos)
         if kind == "decimal":
-            return self._exact(text, column, path, place)
+            return self._exact(text, column, path, pos)
         if kind == "float":
             word = self._words.get(text.lower())
-            return _float(text, column, path, place) if word is None else word
+            return _float(text, column, path, pos) if word is None else word
         if kind == "bool":
             value = self._booleans.get(text.lower())
-            return _misfit(column, path, place) if value is None else value
-        return self._time_of(text, column, path, place)
+            return _misfit(column, path, pos) if value is None else value
+        return self._time_of(text, column, path, pos)
 
     def row(self, fields: Mapping[str, Node], columns: Iterable[Column], text: str, left: set[str]) -> dict[str, Any]:
         """The columns' values, from an object's fields. `left` gets the names of those of which the columns do not have
@@ -229,30 +229,30 @@ class Values:
             row[part.name] = None if value is None else self.of_node(value, part, text, f"{path}.{part.name}")
         return row
 
-    def _exact(self, text: str, column: Column, path: str, place: int | None) -> Decimal:
+    def _exact(self, text: str, column: Column, path: str, pos: int | None) -> Decimal:
         """A decimal with the column's scale. In changes nothing is rounded: the database's column has a scale."""
         if len(text) > MOST_DIGITS or _NUMBER.fullmatch(text) is None:
-            _misfit(column, path, place)
+            _misfit(column, path, pos)
         precision, scale = column.size
         value = Decimal(text)
         if value and value.adjusted() >= precision - scale:
-            _misfit(column, path, place)
+            _misfit(column, path, pos)
         rounded = value.quantize(Decimal((0, (1,), -scale)), ROUND_HALF_UP, _WIDE)
         if rounded.adjusted() >= precision - scale and rounded:  # 9.995 became 10.00
-            _misfit(column, path, place)
+            _misfit(column, path, pos)
         if self._is_change and rounded != value:
-            _misfit(column, path, place)
+            _misfit(column, path, pos)
         return rounded
 
-    def _time_of(self, text: str, column: Column, path: str, place: int | None) -> int:
+    def _time_of(self, text: str, column: Column, path: str, pos: int | None) -> int:
         try:
             if column.kind == "date":
                 return self._date(text)
             return self._moment(text) if column.kind == "timestamp" else self._local_time(text)
         except NotATime:
-            _misfit(column, path, place)
+            _misfit(column, path, pos)
         except FarYear:
-            raise _far(path, place) from None
+            raise _far(path, pos) from None
 
 
 _WIDE: Final = Context(prec=50)
@@ -263,34 +263,34 @@ def missing(column: Column) -> BadRecord:
     return BadRecord(f"{column.name} is NOT NULL but has no value")
 
 
-def _misfit(column: Column, path: str, place: int | None) -> NoReturn:
-    raise BadRecord(f"the value of {path} is not of type {column.simple}", place) from None
+def _misfit(column: Column, path: str, pos: int | None) -> NoReturn:
+    raise BadRecord(f"the value of {path} is not of type {column.simple}", pos) from None
 
 
-def _far(path: str, place: int | None) -> BadRecord:
-    return BadRecord(f"{path} is outside the years 1 to 9999", place)
+def _far(path: str, pos: int | None) -> BadRecord:
+    return BadRecord(f"{path} is outside the years 1 to 9999", pos)
 
 
-def _int(text: str, column: Column, path: str, place: int | None) -> int:
+def _int(text: str, column: Column, path: str, pos: int | None) -> int:
     if len(text) > MOST_DIGITS or _INTEGER.fullmatch(text) is None:
-        _misfit(column, path, place)
+        _misfit(column, path, pos)
     value = int(text)
     most = 1 << column.size[0] - 1
-    return value if -most <= value < most else _misfit(column, path, place)
+    return value if -most <= value < most else _misfit(column, path, pos)
 
 
-def _float(text: str, column: Column, path: str, place: int | None) -> float:
+def _float(text: str, column: Column, path: str, pos: int | None) -> float:
     if len(text) > MOST_DIGITS or _NUMBER.fullmatch(text) is None:
-        _misfit(column, path, place)
+        _misfit(column, path, pos)
     value = float(text)
     if math.isinf(value):
-        _misfit(column, path, place)
+        _misfit(column, path, pos)
     if column.size == (64,):
         return value
     try:
         return _nearest_float32(text, value)
     except OverflowError:
-        _misfit(column, path, place)
+        _misfit(column, path, pos)
 
 
 def _nearest_float32(text: str, value: float) -> float:
@@ -306,9 +306,9 @@ def _nearest_float32(text: str, value: float) -> float:
     return found
 
 
-def _bytes(text: str, column: Column, path: str, place: int | None) -> bytes:
+def _bytes(text: str, column: Column, path: str, pos: int | None) -> bytes:
     data = bytes_of(text)
-    return _misfit(column, path, place) if data is None else data
+    return _misfit(column, path, pos) if data is None else data
 
 
 def bytes_of(text: str) -> bytes | None:

@@ -77,8 +77,8 @@ def audit(
         job = None if settings is None else load_settings(settings, {}, of_environment())
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):
             raise ConfigurationError("audit needs the --settings of a job with inlong-group, or its --counts")
-        place, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
-        group, hours = _read(place, options, None if job is None else job.inlong_group)
+        table, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
+        group, hours = _read(table, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
             without = set[str]() if job is None else left_out(job)

@@ -181,7 +181,7 @@ def _ingest(
     stop_on_signals(stop, "stopping as soon as Spark is up")
     silence_py4j(while_set=stop)
     with explained(), contextlib.closing(Engine.planner(parse_options(settings.options("earliest")))) as planner:
-        planner.freeze_target()  # a wrong address or topic is told before Spark starts, which takes long
+        planner.freeze_end()  # a wrong address or topic is told before Spark starts, which takes long
     name = f"tubeclient ingest {settings.consumer_group}"
     try:
         with on_spark(name, master, confs, say=output.say, verbose=verbose, stop=stop) as spark:

@@ -329,7 +329,7 @@ reads the record again, or has."""
 
 def committed(state: SinkState, there: Collection[tuple[int, str]]) -> str:
     """SQL for rows of a group and a target: whether the target, which says `state` of the group, has their commit:
-    one of these numbers and runs, or one that is settled (`isSettled`), and RESTORE did not take it out."""
+    one of these numbers and runs, or one that is confirmed (`isConfirmed`), and RESTORE did not take it out."""
     record = state.record
     committed_numbers = record.committed_numbers if record is not None else ()
     if record is None and not state.is_whole:
@@ -338,4 +338,4 @@ def committed(state: SinkState, there: Collection[tuple[int, str]]) -> str:
     # A list, as Spark's parser takes no expression of thousands of parts in one another.
     runs = ", ".join(text_in_sql(f"{number} {run}") for number, run in sorted(there))
     is_there = f"CAST(`sequence` AS STRING) || ' ' || `runId` IN ({runs})" if there else "false"
-    return f"(({within or 'false'}) AND (`isSettled` OR {is_there}))"
+    return f"(({within or 'false'}) AND (`isConfirmed` OR {is_there}))"

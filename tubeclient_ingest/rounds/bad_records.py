@@ -5,7 +5,7 @@ this number and this run. So each record is in exactly one of the two tables, wh
 A retry adds marks in the same way: rows that name the records that it moved. Which state a row has follows from the
 target's history, and is computed by whoever reads the table.
 
-A history ends, so now and then a run settles older numbers: it adds a row for each number and run that has rows, and
+A history ends, so now and then a run confirms older numbers: it adds a row for each number and run that has rows, and
 whose commit the target has. What others add later for such numbers, who stood still or were overtaken, never counts.
 If the target was put back from a copy, the next number is above all those of rows.
 Rows of no commit are removed where that is easy.
@@ -31,7 +31,7 @@ from tubeclient_ingest.tables.formats import FilesTable, JobTable, files_of
 from tubeclient_ingest.tables.log_table import LogTable
 from tubeclient_ingest.tables.spark_table import SparkTable
 from tubeclient_ingest.tables.table_detail import TableDetail
-from tubeclient_ingest.tasks.staging import BadPlace
+from tubeclient_ingest.tasks.staging import BadDestination
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ _PLACE: Final = "place"
 """The column of `ARRIVAL`'s place; null where the order of rows did not matter."""
 _MARK: Final = "retryOf"
 """The column that is null in a bad record; in a mark it is the id of the record that was moved."""
-_SETTLEMENT: Final = f"`{_ID}` IS NULL AND `{_MARK}` IS NULL"
+_CONFIRMATION: Final = f"`{_ID}` IS NULL AND `{_MARK}` IS NULL"
 """SQL for a row that says of an attempt that the target has its commit."""
 
 
@@ -102,14 +102,14 @@ class BadRecords:
         self._log = found
         return None
 
-    def place(self, record: SinkRecord, target: TableDetail) -> BadPlace:
+    def destination(self, record: SinkRecord, target: TableDetail) -> BadDestination:
         """Where tasks write bad records for the target's commit `record`, which comes next."""
         assert self._log is not None
-        place = self._log.place(_table_types())
-        return BadPlace(place, _written_for(record, target), self._has_value)
+        destination = self._log.destination(_table_types())
+        return BadDestination(destination, _written_for(record, target), self._has_value)
 
     def add_files(self, files: Sequence[DataFile]) -> None:
-        """Add files that were written to such a place."""
+        """Add files that were written to such a destination."""
         assert self._log is not None
         self._log.history(1)
         self._log.commit(files)
@@ -146,13 +146,13 @@ class BadRecords:
 
     def with_states(self, state: SinkState, there: Collection[Attempt]) -> DataFrame:
         """The group's bad records of the target, which says `state` of the group, with the column `state`. `there` are
-        the attempts whose commits the target has, of those that are not settled."""
+        the attempts whose commits the target has, of those that are not confirmed."""
         from pyspark.sql import functions as F
 
         own = self._own(state.table_ids)
         names, keys = [name for name in own.columns if name != _MARK], ["sequence", "runId"]
-        settled = own.where(_SETTLEMENT).select(*keys).distinct()
-        own = own.join(settled.withColumn("isSettled", F.lit(True)), keys, "left").fillna(False, ["isSettled"])
+        confirmed = own.where(_CONFIRMATION).select(*keys).distinct()
+        own = own.join(confirmed.withColumn("isConfirmed", F.lit(True)), keys, "left").fillna(False, ["isConfirmed"])
         count = F.expr(committed(state, [attempt[1:] for attempt in there]))
         marks = own.where(F.col(_MARK).isNotNull() & count).select(F.col(_MARK).alias("__moved")).distinct()
         rows = own.where(F.col(_ID).isNotNull()).join(marks, F.col(_ID) == F.col("__moved"), "left")
@@ -188,31 +188,31 @@ class BadRecords:
         rows = rows.where((F.col("state") == BAD) & F.col("topic").isin(*topics))
         return rows if reason is None else rows.where(F.contains(F.lower(_REASON), F.lower(F.lit(reason))))
 
-    def unsettled(self, table_ids: Sequence[str]) -> set[Attempt]:
-        """The attempts to commit for which there are rows, behind the last one of their table that is settled."""
+    def unconfirmed(self, table_ids: Sequence[str]) -> set[Attempt]:
+        """The attempts to commit for which there are rows, behind the last one of their table that is confirmed."""
         ids = f"`targetId` IN ({', '.join(['{}'] * len(table_ids))})"
         found = self._numbers("`targetId`, ", ids, *table_ids) if table_ids else []
-        settled = {target_id: last or 0 for target_id, number, last in found if number > (last or 0)}
-        if not settled:
+        confirmed = {target_id: last or 0 for target_id, number, last in found if number > (last or 0)}
+        if not confirmed:
             return set()
-        behind = f"{ids} AND `sequence` > {min(settled.values())}"
+        behind = f"{ids} AND `sequence` > {min(confirmed.values())}"
         found = self._numbers("`targetId`, `sequence`, `runId`, ", behind, *table_ids)
-        return {Attempt(*attempt) for *attempt, number, _ in found if number > settled.get(attempt[0], number)}
+        return {Attempt(*attempt) for *attempt, number, _ in found if number > confirmed.get(attempt[0], number)}
 
     def last_numbers(self, table_ids: Sequence[str], target: TableDetail) -> tuple[int, int]:
         """The highest number for which there are rows, for a table of these ids or at the target's place; and the
-        highest one that is settled. 0 without any."""
+        highest one that is confirmed. 0 without any."""
         which = " OR ".join([*["`targetId` = {}"] * len(table_ids), "`target` = {}"])
-        [(tried, settled)] = self._numbers("", f"({which})", *table_ids, _place(target))
-        return tried or 0, settled or 0
+        [(tried, confirmed)] = self._numbers("", f"({which})", *table_ids, _place(target))
+        return tried or 0, confirmed or 0
 
     def _numbers(self, keys: str, where: str, *texts: str) -> list[tuple[Any, ...]]:
         """The keys of the group's rows for which SQL is true, each with its highest number and the highest one that is
-        settled; each {} is one of the texts. delta-rs is asked where it can read the table, as it takes a tenth of the
+        confirmed; each {} is one of the texts. delta-rs is asked if it can read the table: it takes a tenth of the
         time."""
         from pyspark.sql import functions as F
 
-        last = "max(`sequence`)", f"max(CASE WHEN {_SETTLEMENT} THEN `sequence` END)"
+        last = "max(`sequence`)", f"max(CASE WHEN {_CONFIRMATION} THEN `sequence` END)"
         if not isinstance(self._log, LogTable) or self._log.has_deletion_vectors:
             rows = self._table.rows(f"consumerGroup = {text_in_sql(self._consumer_group)}")
             rows = rows.where(where.format(*map(text_in_sql, texts)))
@@ -235,7 +235,7 @@ class BadRecords:
         found = self._numbers("`targetId`, ", others, _place(target), target.table_id)
         return {target_id: number for target_id, number, _ in found}
 
-    def settle(self, there: Collection[Attempt], target: TableDetail) -> None:
+    def confirm(self, there: Collection[Attempt], target: TableDetail) -> None:
         """Write down that the target has the commits of these attempts."""
         import pyarrow as pa
 
@@ -251,7 +251,7 @@ class BadRecords:
             assert isinstance(self._table, SparkTable)
             self._table.append(self._table.frame(rows))
             return
-        files = DataFiles(self._log.place(rows.schema))
+        files = DataFiles(self._log.destination(rows.schema))
         files.add(rows)
         self.add_files(files.close())
 

@@ -116,7 +116,7 @@ class CountsTable:
         if not rows:
             return ()
         schema = arrow_types(self._rows.no_counts.schema)
-        files = DataFiles(self._log.place(schema))
+        files = DataFiles(self._log.destination(schema))
         columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), schema.types, strict=True)]
         files.add(pa.table(columns, schema=schema))
         return tuple(files.close())
@@ -130,10 +130,10 @@ class CountsTable:
         files, self._files = self._files, ()
         return self.sink.append(None, record, state, partial(self._log.commit, files)), Counted()
 
-    def rest(self) -> None:
-        """As Writer.rest."""
+    def read_ahead(self) -> None:
+        """As Writer.read_ahead."""
         if self._log is None:
             self._table.read_ahead()
 
-    def settle(self, state: SinkState) -> None:
+    def confirm(self, state: SinkState) -> None:
         """It has no bad records."""

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 READ_AGAIN_SECONDS: Final = 2.0
 """A look at the table that is older is taken again before anything is written."""
-_SETTLE_COMMITS: Final = 100
-_SETTLE_SECONDS: Final = 600.0
+_CONFIRM_COMMITS: Final = 100
+_CONFIRM_SECONDS: Final = 600.0
 """How often at least, while rounds come. Delta forgets what is needed for it, perhaps already the day after."""
 _SAY_AGAIN: Final = timedelta(days=1)
 _NO_STREAMS: Final[Mapping[str, Reached]] = MappingProxyType({})
@@ -70,9 +70,9 @@ class RoundWriter(Protocol):
         self, rows: DataFrame | TablePart | None, record: SinkRecord, state: SinkState
     ) -> tuple[SinkState, Counted]: ...
 
-    def rest(self) -> None: ...
+    def read_ahead(self) -> None: ...
 
-    def settle(self, state: SinkState) -> None: ...
+    def confirm(self, state: SinkState) -> None: ...
 
 
 class GroupTable:
@@ -93,14 +93,14 @@ class GroupTable:
         self.run_id = ""
         """Of this beginning: what an earlier one of the same job left undone is another run's."""
         self._read_at = 0.0
-        self._settled: tuple[int, float] | None = None
-        """At which number, and when, it was last settled which bad records count."""
+        self._confirmed: tuple[int, float] | None = None
+        """At which number, and when, it was last confirmed which bad records count."""
         self.state = SinkState()
         """What the table says, as far as this run can rely on it."""
 
     def begin(self, chosen: str | None, reset_offsets: Collection[str]) -> bool:
         """Look at the table at a run's beginning. Returns whether the user takes it as others left it."""
-        self.run_id, self._settled = uuid.uuid4().hex, None
+        self.run_id, self._confirmed = uuid.uuid4().hex, None
         found = self.read_state()
         group = self._settings.consumer_group
         check_cluster(found, self.where, self._masters, self._settings.former_master_servers)
@@ -182,14 +182,14 @@ class GroupTable:
         after, counted = self._writer.write(rows, record, self.state)
         self._read_at = time.monotonic()
         # If a retry came first, the round's bad records are there twice.
-        is_due = self._settled is None or after.sequence > self.state.sequence + 1
-        number, at = self._settled or (0, 0.0)
-        is_due = is_due or after.sequence - number >= _SETTLE_COMMITS or self._read_at - at > _SETTLE_SECONDS
+        is_due = self._confirmed is None or after.sequence > self.state.sequence + 1
+        number, at = self._confirmed or (0, 0.0)
+        is_due = is_due or after.sequence - number >= _CONFIRM_COMMITS or self._read_at - at > _CONFIRM_SECONDS
         # What the user chose is about what others did before the run.
         self.state = trusted(after, self.where, group, None)
         if is_due:
-            self._writer.settle(self.state)
-            self._settled = after.sequence, self._read_at
+            self._writer.confirm(self.state)
+            self._confirmed = after.sequence, self._read_at
         return counted
 
     @property
@@ -203,9 +203,9 @@ class GroupTable:
         record = SinkRecord(self._settings.consumer_group, self.run_id, self.state.ends)
         return self._writer.route(self.state.numbered(record), partitions)
 
-    def rest(self) -> None:
+    def read_ahead(self) -> None:
         """After a round: what the next commit needs is read in the meantime."""
-        self._writer.rest()
+        self._writer.read_ahead()
 
     def read_state(self) -> SinkState:
         """What the table says now."""

@@ -43,7 +43,7 @@ def bad_records(writer: Writer) -> DataFrame:
 def _with_states(writer: Writer) -> tuple[SinkState, DataFrame]:
     """The same, and what the target said then."""
     assert writer.bad_records is not None
-    found = writer.unsettled(writer.sink.read_state())
+    found = writer.unconfirmed(writer.sink.read_state())
     return found.state, writer.bad_records.with_states(found.state, found.there)
 
 
@@ -57,7 +57,7 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
         try:
             return _retry(writer, reason, dry_run=dry_run)
         except OvertakenRun:  # its marks count for nothing; the job may not see them for long
-            writer.settle(writer.sink.read_state())
+            writer.confirm(writer.sink.read_state())
     raise ConfigurationError(
         f"other runs of group {writer.settings.consumer_group} wrote to {writer.sink.where} during each of {TRIES} "
         "tries; nothing was moved. Try again, or stop the job while you retry"

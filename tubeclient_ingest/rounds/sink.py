@@ -63,7 +63,7 @@ class Sink:
         """The next number is above it: rows have such ones, whoever wrote them."""
         self._numbers_elsewhere = numbers_elsewhere
         """For the ids that the table has and had: the last number that runs have written rows for elsewhere, and the
-        last one that is settled there. The next one is above what is settled, and above the other if that is more than
+        last one that is confirmed there. The next one is above the latter, and above the former if that is more than
         one ahead, as where the table was put back from a copy. One ahead is a run that died, or still tries it: of two
         that take one number Delta lets one through."""
         self._elsewhere: tuple[int, int] | None = None
@@ -111,8 +111,8 @@ class Sink:
         """`state`, with the last number that the next one has to be above."""
         if self._elsewhere is None:
             self._elsewhere = self._numbers_elsewhere(state.table_ids)
-        last, (tried, settled) = max(state.sequence, self.numbers_after), self._elsewhere
-        ahead = tried if tried > last + 1 else max(last, settled)
+        last, (tried, confirmed) = max(state.sequence, self.numbers_after), self._elsewhere
+        ahead = tried if tried > last + 1 else max(last, confirmed)
         # The table no longer has the commits in between.
         is_all = state.record is None and state.is_whole
         undone = ((state.sequence + 1, ahead),) if ahead > last and not is_all else ()

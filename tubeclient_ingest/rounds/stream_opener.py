@@ -68,9 +68,9 @@ class StreamOpener:
 
     def writer(self, name: StreamId) -> tuple[Writer, JobTable, IngestSettings]:
         """The writer of a stream's table, not opened yet, with the table and the settings of a job for it alone."""
-        place = self._rows.table_of(name)
-        settings = self._definitions.settings_of(name, self._definitions.stored(place.detail))
-        return self._writer_of(settings, place), place, settings
+        job_table = self._rows.table_of(name)
+        settings = self._definitions.settings_of(name, self._definitions.stored(job_table.detail))
+        return self._writer_of(settings, job_table), job_table, settings
 
     def opened(self, name: StreamId, reached: Reached | None, *, create: bool = True) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
@@ -89,7 +89,7 @@ class StreamOpener:
             stream.number = stream.counted
             if not takes(self._settings, name):
                 return stream
-            writer, place, settings = self.writer(name)
+            writer, job_table, settings = self.writer(name)
             if create:
                 self._rows.make_schema(name)
             writer.open(create=create)
@@ -98,7 +98,7 @@ class StreamOpener:
             writer.sink.numbers_after = max(writer.sink.numbers_after, number)
             now = settings.table_properties.get(PROPERTY)
             if now is not None and writer.detail.properties.get(PROPERTY) != now:
-                place.set_properties({PROPERTY: now})
+                job_table.set_properties({PROPERTY: now})
             advice = COME_AGAIN if self._is_unknown else of_stream(name)
             table = GroupTable(writer, settings, self._masters, advice, by_target(name))
             stream.is_accepted = table.begin(self._chosen_for(name), self._reset)

@@ -57,8 +57,8 @@ class StreamRows:
 
     def open_bad_records(self, *, create: bool) -> None:
         """As BadRecords.open, if the job has such a table."""
-        if (place := self._settings.bad_records) is not None:
-            table = table_at(self._spark, self._settings, place)
+        if (identifier := self._settings.bad_records) is not None:
+            table = table_at(self._spark, self._settings, identifier)
             BadRecords(table, self._settings.consumer_group).open(create=create)
 
     def named(self, read: RoundRead, table_by: TableBy) -> DataFrame:

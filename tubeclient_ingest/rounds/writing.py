@@ -29,7 +29,7 @@ from tubeclient_ingest.rounds.choice import open_files, why_spark
 from tubeclient_ingest.rounds.sink import Sink
 from tubeclient_ingest.rounds.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
 from tubeclient_ingest.settings.ingest_settings import ICEBERG, TASKS, IngestSettings
-from tubeclient_ingest.tables.data_files import Place
+from tubeclient_ingest.tables.data_files import FileDestination
 from tubeclient_ingest.tables.file_statistics import without_values
 from tubeclient_ingest.tables.formats import FilesTable, JobTable
 from tubeclient_ingest.tables.spark_errors import bad_record, is_bad_record, is_conflict, spark_errors
@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 TRIES: Final = 3
 """How often a round may be overtaken by retries of bad records, and how often a retry is begun."""
-_UNSETTLED_COMMITS: Final = 100
+_UNCONFIRMED_COMMITS: Final = 100
 """For so many commits it is looked up in the target's history which bad records count."""
 _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 """Formats whose records name their fields."""
@@ -71,8 +71,8 @@ class Wrote(NamedTuple):
     bad_table: TableDetail | None
 
 
-class Unsettled(NamedTuple):
-    """The attempts to commit for which there are bad records, and which are not settled."""
+class Unconfirmed(NamedTuple):
+    """The attempts to commit for which there are bad records, and which are not confirmed."""
 
     state: SinkState
     """What the target says, with the runs of its commits of all these numbers."""
@@ -132,7 +132,7 @@ class Writer:
         """Those that the target gets."""
         self._files: FilesTable | None = None
         """The target, if tasks write its files."""
-        self._place: Place | None = None
+        self._destination: FileDestination | None = None
         """Where they write them."""
         self.why_spark = ""
         """Why Spark writes its rows; empty if tasks do."""
@@ -212,7 +212,7 @@ class Writer:
             self._files, self.why_spark = (None, found) if isinstance(found, str) else (found, "")
         if self._files is not None:
             names = set(columns.names)
-            self._place = self._files.place(
+            self._destination = self._files.destination(
                 arrow_types(StructType([column for column in detail.columns if column.name in names]))
             )
         if self.why_spark and (how.writer == TASKS or how.table_format == ICEBERG):
@@ -238,9 +238,9 @@ class Writer:
 
     def route(self, record: SinkRecord, partitions: frozenset[str] | None = None) -> Route:
         """What tasks make of records for the commit `record`, which comes next."""
-        assert self._place is not None
-        bad = None if self.bad_records is None else self.bad_records.place(record, self.detail)
-        return Route(self.record_format, record.sequence, self._place, bad, partitions, self.by_minute)
+        assert self._destination is not None
+        bad = None if self.bad_records is None else self.bad_records.destination(record, self.detail)
+        return Route(self.record_format, record.sequence, self._destination, bad, partitions, self.by_minute)
 
     def decoding(self) -> Decoding | None:
         """What tasks make of a round's records as they read them, for Spark to write; None: nothing."""
@@ -258,33 +258,33 @@ class Writer:
     def _former_elsewhere(self, target: TableDetail) -> Mapping[str, int]:
         return self.bad_records.former(target) if self.bad_records is not None else {}
 
-    def rest(self) -> None:
+    def read_ahead(self) -> None:
         """After a round: what the next commit needs is read in the meantime."""
         if self._files is None:
             self._target.read_ahead()
 
-    def settle(self, state: SinkState) -> None:
-        """Settle which bad records count, as BadRecords has it, if some do not, or the first are old. `state` is what
+    def confirm(self, state: SinkState) -> None:
+        """Confirm which bad records count, as BadRecords has it, if some do not, or the first are old. `state` is what
         the target says."""
         if self.bad_records is None:
             return
-        now, rows, there = self.unsettled(state)
-        if there == rows and all(attempt.number > now.sequence - _UNSETTLED_COMMITS for attempt in rows):
+        now, rows, there = self.unconfirmed(state)
+        if there == rows and all(attempt.number > now.sequence - _UNCONFIRMED_COMMITS for attempt in rows):
             return
         try:
-            self.bad_records.settle({attempt for attempt in there if attempt.number <= now.sequence}, self.detail)
+            self.bad_records.confirm({attempt for attempt in there if attempt.number <= now.sequence}, self.detail)
             self.bad_records.remove(rows - there)
         except spark_errors() as error:
             if not is_conflict(error):  # others write there: a later time will do
                 raise
 
-    def unsettled(self, state: SinkState) -> Unsettled:
-        """Look which bad records are not settled. `state` is what the target says."""
+    def unconfirmed(self, state: SinkState) -> Unconfirmed:
+        """Look which bad records are not confirmed. `state` is what the target says."""
         assert self.bad_records is not None
-        rows = self.bad_records.unsettled(state.table_ids)
+        rows = self.bad_records.unconfirmed(state.table_ids)
         now = self.sink.read_state(min(attempt.number for attempt in rows)) if rows else state
         # What the history no longer has is there.
-        return Unsettled(
+        return Unconfirmed(
             now, rows, {attempt for attempt in rows if now.run_of.get(attempt.number, attempt.run_id) == attempt.run_id}
         )
 

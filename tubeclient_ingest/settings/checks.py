@@ -53,11 +53,11 @@ _OF_THEIR_OWN: Final = {
 def places_of(settings: IngestSettings) -> dict[str, str | None]:
     """The job's tables as it looks for them, no two in one place."""
     check_own(settings.source_options, _OF_THEIR_OWN)
-    places = {dashed(name): getattr(settings, name) for name in _PLACES}
+    identifiers = {dashed(name): getattr(settings, name) for name in _PLACES}
     if settings.key:
-        places["the table of deletes"] = table_of_deletes(settings.target)
-    places = check_folders(places, {"bad-records", "target", "the table of deletes"})
-    return {name: places.get(dashed(name)) for name in _PLACES}
+        identifiers["the table of deletes"] = table_of_deletes(settings.target)
+    identifiers = check_folders(identifiers, {"bad-records", "target", "the table of deletes"})
+    return {name: identifiers.get(dashed(name)) for name in _PLACES}
 
 
 def check_values(settings: IngestSettings) -> None:
@@ -100,10 +100,10 @@ def _check_table_format(settings: IngestSettings) -> None:
             f"warehouse is {warehouse!r}, but must be the absolute path of a folder, without #, ? or %"
         )
     least = 2 if warehouse is not None else 3
-    for name, place in (("target", settings.target), ("bad-records", settings.bad_records)):
-        if place is not None and (not is_name(place) or place.count(".") < least - 1):
+    for name, identifier in (("target", settings.target), ("bad-records", settings.bad_records)):
+        if identifier is not None and (not is_name(identifier) or identifier.count(".") < least - 1):
             parts = "NAMESPACE.TABLE" if warehouse is not None else "CATALOG.NAMESPACE.TABLE"
-            raise ConfigurationError(f"{name} is {place}; with table-format {ICEBERG} name it as {parts}")
+            raise ConfigurationError(f"{name} is {identifier}; with table-format {ICEBERG} name it as {parts}")
     no = {"key": settings.key, "cluster-by": settings.cluster_by, "writer spark": settings.writer == SPARK}
     if found := next((name for name, value in no.items() if value), None):
         raise ConfigurationError(

@@ -105,9 +105,9 @@ def fits(settings: IngestSettings, name: StreamId, *, is_alone: bool = False) ->
     used = [text for placeholder, text in parts.items() if placeholder in settings.target]
     if is_name(target) and ("." in "".join(used) or not (name == name.lower() or is_alone)):
         return False  # catalogs do not tell case
-    places = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
+    identifiers = {"target": target, "bad-records": settings.bad_records, "offsets-table": settings.offsets_table}
     with suppress(ConfigurationError):
-        check_folders(places, places)
+        check_folders(identifiers, identifiers)
         return not (settings.key and target.rstrip("`/").endswith("_deletes"))
     return False
 

@@ -29,7 +29,7 @@ from tubeclient_ingest.tables.partition_values import folders
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["DataFile", "DataFiles", "Place"]
+__all__ = ["DataFile", "DataFiles", "FileDestination"]
 
 _LIKE_SPARK: Final = {"org.apache.spark.version": "4.0.0"}
 """Of a file without it Spark takes days before 1582 for those of the calendar that a session names."""
@@ -53,7 +53,7 @@ class DataFile(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileDestination:
     """Where a table's files go, and what is in them."""
 
     uri: str
@@ -89,10 +89,10 @@ class Place:
 class DataFiles:
     """Writes rows into files. Holds them until `flush`."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        columns = [column for column in place.schema if column.name not in place.partition_by]
-        self._split_by = place.partition_by or place.split_by
+    def __init__(self, destination: FileDestination) -> None:
+        self._destination = destination
+        columns = [column for column in destination.schema if column.name not in destination.partition_by]
+        self._split_by = destination.partition_by or destination.split_by
         self._schema = pa.schema(columns, _LIKE_SPARK)
         self._leaves = leaves(self._schema)
         self._buffered: dict[tuple[str | None, ...], list[pa.Table]] = {}
@@ -102,11 +102,11 @@ class DataFiles:
 
     @cached_property
     def _system(self) -> FileSystem:
-        return self._place.file_system()
+        return self._destination.file_system()
 
     def add(self, rows: pa.Table) -> None:
         """Take rows with the table's columns."""
-        rows = rows.select(self._place.schema.names).cast(self._place.schema)
+        rows = rows.select(self._destination.schema.names).cast(self._destination.schema)
         for values, part in _by_partition(rows, self._split_by):
             own = part.select(self._schema.names)
             self._buffered.setdefault(values, []).append(own)
@@ -125,7 +125,7 @@ class DataFiles:
         return self._done
 
     def _written(self, rows: pa.Table, values: dict[str, str | None]) -> DataFile:
-        folder = "data/" if self._place.is_iceberg else folders(values)
+        folder = "data/" if self._destination.is_iceberg else folders(values)
         path = f"{folder}part-{uuid.uuid4()}.zstd.parquet"
         for folder in accumulate(path.split("/")[:-1], "{}/{}".format):
             self._system.create_dir(folder, recursive=False)  # never the table's own, which somebody may have removed
@@ -144,8 +144,8 @@ class DataFiles:
             size = int(sink.tell())
         floats = (leaf.path for leaf in self._leaves if pa.types.is_floating(leaf.kind) and not leaf.is_repeated)
         with_nan = {path for path in floats if _has_nan(rows, path)}
-        stats = statistics(writer.writer.metadata, self._leaves, with_nan, self._place.indexed)
-        footer = _footer(writer.writer.metadata) if self._place.is_iceberg else ""
+        stats = statistics(writer.writer.metadata, self._leaves, with_nan, self._destination.indexed)
+        footer = _footer(writer.writer.metadata) if self._destination.is_iceberg else ""
         return DataFile(path, size, values, int(time.time() * 1000), stats, footer)
 
 

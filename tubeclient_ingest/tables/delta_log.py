@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from offsets_store.errors import scrub
 from tubeclient_ingest.commits.history import Commit
-from tubeclient_ingest.tables.data_files import Place
+from tubeclient_ingest.tables.data_files import FileDestination
 from tubeclient_ingest.tables.spark_errors import LogError
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class DeltaLog:
     def _files(self) -> FileSystem:
         import pyarrow as pa
 
-        return Place(self.uri, pa.schema([]), storage_options=self._options).file_system()
+        return FileDestination(self.uri, pa.schema([]), storage_options=self._options).file_system()
 
     def refresh(self) -> DeltaTable | None:
         """The table as it is now; None if there is none."""
-        with self.explained():
+        with self.as_log_errors():
             if self.handle is not None:
                 try:
                     self.handle.update_incremental()
@@ -101,7 +101,7 @@ class DeltaLog:
 
     def commits(self, limit: int) -> Sequence[Entry]:
         """The last ones, newest first, of the last look; of its log's last files, if older ones are gone."""
-        with self.explained():
+        with self.as_log_errors():
             found = [] if self.handle is None else list(self._last(self.handle.version(), limit))
         if self.handle is not None and not found:
             raise LogError(
@@ -151,7 +151,7 @@ class DeltaLog:
             return None
 
     @contextlib.contextmanager
-    def explained(self) -> Iterator[None]:
+    def as_log_errors(self) -> Iterator[None]:
         """Within it errors of delta-rs are LogErrors."""
         from deltalake.exceptions import CommitFailedError
 

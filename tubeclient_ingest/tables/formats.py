@@ -23,12 +23,12 @@ FilesTable: TypeAlias = LogTable | IcebergTable
 
 
 def table_at(
-    spark: SparkSession, settings: IngestSettings, place: str, due: Callable[[SparkTable], None] = lambda _: None
+    spark: SparkSession, settings: IngestSettings, identifier: str, due: Callable[[SparkTable], None] = lambda _: None
 ) -> JobTable:
-    """The job's table at this place; `due` as SparkTable has it."""
+    """The job's table, by its path or name; `due` as SparkTable has it."""
     if settings.table_format == DELTA:
-        return SparkTable(spark, place, due, settings.storage_options)
-    return IcebergTable(spark, place, settings.warehouse, settings.storage_options)
+        return SparkTable(spark, identifier, due, settings.storage_options)
+    return IcebergTable(spark, identifier, settings.warehouse, settings.storage_options)
 
 
 def files_of(table: JobTable, detail: TableDetail, storage_options: Mapping[str, str]) -> FilesTable | str:

@@ -27,7 +27,7 @@ from tubeclient.flows.effects import backoff_ms
 from tubeclient_ingest.commits.beginning import TableChanged
 from tubeclient_ingest.commits.history import Commit
 from tubeclient_ingest.commits.record import SinkRecord
-from tubeclient_ingest.tables.data_files import DataFile, DataFiles, Place
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles, FileDestination
 from tubeclient_ingest.tables.iceberg_catalog import open_catalog, own_properties, secrets_in
 from tubeclient_ingest.tables.iceberg_files import PARTITIONS, SPARKS_PARTITIONS, added, small
 from tubeclient_ingest.tables.iceberg_history import RECORD, commits_of
@@ -55,27 +55,27 @@ _NEW: Final = {
 """Properties of tables that the job makes: otherwise each round leaves a manifest and a file of metadata for good."""
 
 
-def _identifier(place: str) -> tuple[str, ...]:
+def _identifier(identifier: str) -> tuple[str, ...]:
     """The parts of a table's name, which may be in backquotes."""
-    parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", place)
+    parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", identifier)
     return tuple(quoted.replace("``", "`") or plain for quoted, plain in parts)
 
 
 class IcebergTable:
-    """The table `place`: the name of pyiceberg's catalog, of namespaces and the table; with a `warehouse`, a folder,
+    """The table `identifier`: the name of pyiceberg's catalog, of namespaces and the table; with a `warehouse` folder,
     the name begins with the namespace. Errors are LogError and ConfigurationError."""
 
     is_named: Final = True
 
     def __init__(
-        self, spark: SparkSession | None, place: str, warehouse: str | None, options: Mapping[str, str]
+        self, spark: SparkSession | None, identifier: str, warehouse: str | None, options: Mapping[str, str]
     ) -> None:
         """`options` are delta-rs's, by which tasks reach the table's storage. Without Spark no rows are read."""
         with brought_by("iceberg"):
             import pyiceberg.catalog  # noqa: F401
         self._spark, self._warehouse, self._options = spark, warehouse, options
-        self.where = place
-        parts = _identifier(place)
+        self.where = identifier
+        parts = _identifier(identifier)
         self._catalog_name, self._name = ("default", parts) if warehouse is not None else (parts[0], parts[1:])
         self._handle: Table | None = None
         """The table as of the last look; None if there was none."""
@@ -203,7 +203,7 @@ class IcebergTable:
         assert self._handle is not None
         self._mark = _mark_of(self._handle.metadata)
 
-    def place(self, schema: pa.Schema) -> Place:
+    def destination(self, schema: pa.Schema) -> FileDestination:
         """Where tasks write rows with these columns."""
         import pyarrow as pa
         from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -217,7 +217,7 @@ class IcebergTable:
             raise ConfigurationError(f"the rows lack {lacking}, which partitions {self.where}")
         location = self._handle.location()
         uri, options = local_folder(location) or location, limited(location, self._options)
-        return Place(uri, typed, split_by=split, is_iceberg=True, storage_options=options)
+        return FileDestination(uri, typed, split_by=split, is_iceberg=True, storage_options=options)
 
     # What happened to it
 
@@ -257,7 +257,7 @@ class IcebergTable:
                 change.union_by_name(arrow_types(columns))
             self._load()
         self.open_files()
-        files = DataFiles(self.place(arrow_types(columns)))
+        files = DataFiles(self.destination(arrow_types(columns)))
         if (found := rows.toArrow()).num_rows:
             files.add(found)
         self.commit(files.close(), record)

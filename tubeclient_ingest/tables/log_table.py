@@ -16,7 +16,7 @@ from spark_source.options.table_uris import limited
 from tubeclient_ingest.commits.beginning import TableChanged
 from tubeclient_ingest.commits.history import Commit
 from tubeclient_ingest.commits.record import SinkRecord
-from tubeclient_ingest.tables.data_files import DataFile, Place
+from tubeclient_ingest.tables.data_files import DataFile, FileDestination
 from tubeclient_ingest.tables.delta_log import DeltaLog
 from tubeclient_ingest.tables.file_statistics import INDEXED_COLUMNS
 from tubeclient_ingest.tables.spark_errors import LogError
@@ -80,10 +80,10 @@ class LogTable:
         found._mark = mark_of(handle)
         return found
 
-    def place(self, schema: pa.Schema) -> Place:
+    def destination(self, schema: pa.Schema) -> FileDestination:
         """Where tasks write rows with these columns."""
         indexed = int(self._detail.properties.get(INDEXED, INDEXED_COLUMNS))
-        return Place(self.uri, schema, tuple(self._detail.partition_by), indexed, self._options)
+        return FileDestination(self.uri, schema, tuple(self._detail.partition_by), indexed, self._options)
 
     def detail(self) -> TableDetail | None:
         """As of the last look, which a commit is made on; None if there is no table."""
@@ -104,7 +104,7 @@ class LogTable:
     def last_number(self, transaction_id: str, _: TableDetail) -> int:
         """As SparkTable.last_number."""
         handle = self._log.handle
-        with self._log.explained():
+        with self._log.as_log_errors():
             return 0 if handle is None else handle.transaction_version(transaction_id) or 0
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
@@ -125,7 +125,7 @@ class LogTable:
         from deltalake.transaction import AddAction, RemoveAction
 
         handle = self._log.handle
-        with self._log.explained():
+        with self._log.as_log_errors():
             is_same = handle is not None and mark_of(handle) == self._mark and self._log.is_same()
         if handle is None or not is_same:
             raise TableChanged
@@ -136,7 +136,7 @@ class LogTable:
                 raise LogError(
                     f"{self.where} was read again after the state that the commit is based on", is_conflict=True
                 )
-            with self._log.explained():
+            with self._log.as_log_errors():
                 taken = handle.transaction_version(record.transaction_id)
             if taken is not None and taken >= record.sequence:
                 raise LogError(
@@ -151,7 +151,7 @@ class LogTable:
         added: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size, file.partition_values, file.modified_ms, True, file.stats) for file in files
         ]
-        with self._log.explained():
+        with self._log.as_log_errors():
             handle.create_write_transaction(
                 added, "append", handle.schema(), list(self._detail.partition_by), commit_properties=properties
             )
@@ -169,7 +169,7 @@ class LogTable:
 
         handle = self._refreshed()
         assert handle is not None
-        with self._log.explained():
+        with self._log.as_log_errors():
             texts = (str(value).replace("'", "''") for value in values)
             # pyarrow pulls the rows: deltalake's own read_all() blocks all threads of the process meanwhile.
             found = QueryBuilder().register("log", handle).execute(sql.format(*texts))

@@ -45,23 +45,25 @@ _TRIES: Final = 6
 
 
 class SparkTable:
-    """The Delta table `place`, a path or a name. Errors are Spark's."""
+    """The Delta table `identifier`, a path or a name. Errors are Spark's."""
 
     def __init__(
         self,
         spark: SparkSession,
-        place: str,
+        identifier: str,
         due: Callable[[SparkTable], None] = lambda _: None,
         storage_options: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`due` is told of the table when its files should be put together; `storage_options` are delta-rs's."""
         self._spark, self._due = spark, due
         self._location = ""
-        self.is_named = is_name(place)
+        self.is_named = is_name(identifier)
         """Whether a catalog says where it is."""
-        self.sql = table_in_sql(place)
+        self.sql = table_in_sql(identifier)
         # With these parts a path may mean one folder to Hadoop and another to the system.
-        folder = None if self.is_named or ".." in place or place.startswith("//") else local_folder(place)
+        folder = (
+            None if self.is_named or ".." in identifier or identifier.startswith("//") else local_folder(identifier)
+        )
         self._folder = folder if folder is not None and has_local_files(spark) else None
         self.where = display_uri(self.sql)
         """For messages."""
@@ -69,8 +71,8 @@ class SparkTable:
         """Of a table that delta-rs reaches too."""
         if self._folder is not None and is_known_to_delta_rs(self._folder):
             self.log = DeltaLog(self._folder, self.where)
-        elif storage_options and "://" in place and not self.is_named:
-            self.log = DeltaLog(place, self.where, limited(place, storage_options))
+        elif storage_options and "://" in identifier and not self.is_named:
+            self.log = DeltaLog(identifier, self.where, limited(identifier, storage_options))
 
     def detail(self) -> TableDetail | None:
         """None if there is no table."""

@@ -19,7 +19,7 @@ from spark_source.typed.record_format import RecordFormat
 from tubeclient.records.changes import CHANGE_TYPE
 from tubeclient_ingest.tables.partition_values import REASON, TEXT, is_refused
 
-__all__ = ["bad_rows", "divided", "example_of", "target_rows"]
+__all__ = ["bad_rows", "divided", "example_of", "target_table"]
 
 _OWN: Final = (VALUE, ARRIVAL, RECORD, BAD_REASON, UNREAD)
 
@@ -61,7 +61,7 @@ def _of_partition(form: RecordFormat, rows: pa.RecordBatch, name: str) -> pa.Arr
     return pc.if_else(refused, f"{REASON.format(name)}{TEXT}", pa.scalar(None, pa.string()))
 
 
-def target_rows(form: RecordFormat, good: pa.RecordBatch, number: int) -> pa.Table:
+def target_table(form: RecordFormat, good: pa.RecordBatch, number: int) -> pa.Table:
     """The rows that the target gets of good records, for its commit of this number; raw ones as they are, with all of
     the source's columns and `ARRIVAL`."""
     if form.schema is None:

@@ -35,10 +35,10 @@ class RoundRead:
     """The ranges of one round. Each use reads the same messages."""
 
     def __init__(
-        self, spark: SparkSession, options: SourceOptions, tasks: Sequence[ReadTask], place: str | None
+        self, spark: SparkSession, options: SourceOptions, tasks: Sequence[ReadTask], arrival: str | None
     ) -> None:
-        """`place` names a column more, as `read_task` has it."""
-        self._spark, self._options, self._tasks, self._place = spark, options, tasks, place
+        """`arrival` names a column more, as `read_task` has it."""
+        self._spark, self._options, self._tasks, self._arrival = spark, options, tasks, arrival
 
     def rows(self, decoding: Decoding | None = None, table_by: TableBy | None = None) -> DataFrame:
         """The rows, with the columns of the source; with `decoding` decoded, with `table_by` beside the columns `NAME`,
@@ -46,20 +46,20 @@ class RoundRead:
         from pyspark.sql.types import LongType, StringType
 
         columns = spark_schema(self._options)
-        if self._place is not None:
-            columns = columns.add(self._place, LongType())
+        if self._arrival is not None:
+            columns = columns.add(self._arrival, LongType())
         if decoding is not None:
             columns = decoding.schema(columns)
         if table_by is not None:
             columns = columns.add(NAME, StringType()).add(COLUMNS, StringType())
         options = self._options.for_tasks()
-        return self._in_tasks(partial(read_tasks, options, self._tasks, self._place, decoding, table_by), columns)
+        return self._in_tasks(partial(read_tasks, options, self._tasks, self._arrival, decoding, table_by), columns)
 
     def staged(self, routing: Routing, routes: Mapping[str, Route]) -> dict[str, Staged]:
         """What tasks read and write for these tables. Tables without a route have counts only."""
         from pyspark.sql.types import StringType, StructField, StructType
 
-        work = partial(stage_tasks, self._options.for_tasks(), self._tasks, self._place, routing, routes)
+        work = partial(stage_tasks, self._options.for_tasks(), self._tasks, self._arrival, routing, routes)
         found = self._in_tasks(work, StructType([StructField(RESULT, StringType())])).collect()
         return merged((row[0] for row in found), routes)
 
@@ -95,7 +95,7 @@ class TablePart:
 def read_tasks(
     options: SourceOptions,
     tasks: Sequence[ReadTask],
-    place: str | None,
+    arrival: str | None,
     decoding: Decoding | None,
     table_by: TableBy | None,
     numbers: Iterator[pa.RecordBatch],
@@ -103,7 +103,7 @@ def read_tasks(
     """The function of a round's frame. `options` are those for tasks: without access to the offsets table."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            rows = one_line_errors(read_task(options, tasks[number], place))
+            rows = one_line_errors(read_task(options, tasks[number], arrival))
             rows = rows if decoding is None else decoding(rows)
             yield from rows if table_by is None else _named(rows, table_by)
 

@@ -25,8 +25,8 @@ from spark_source.typed.columns import VALUE
 from spark_source.typed.record_format import RecordFormat
 from tubeclient.errors import TubeError
 from tubeclient_ingest.settings.table_by import TableBy
-from tubeclient_ingest.tables.data_files import DataFile, DataFiles, Place
-from tubeclient_ingest.tasks.arrow_rows import bad_rows, divided, example_of, target_rows
+from tubeclient_ingest.tables.data_files import DataFile, DataFiles, FileDestination
+from tubeclient_ingest.tasks.arrow_rows import bad_rows, divided, example_of, target_table
 from tubeclient_ingest.tasks.counting import time_column
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RESULT",
-    "BadPlace",
+    "BadDestination",
     "FilesNotWritten",
     "Route",
     "Routing",
@@ -62,10 +62,10 @@ class FilesNotWritten(TubeError):
 
 
 @dataclass(frozen=True)
-class BadPlace:
+class BadDestination:
     """Where the bad records of a table go, and what all their rows have."""
 
-    place: Place
+    destination: FileDestination
     same: Mapping[str, str | int]
     has_value: bool = True
     """Whether they have the records' bytes."""
@@ -77,8 +77,8 @@ class Route:
 
     form: RecordFormat
     number: int
-    place: Place
-    bad: BadPlace | None
+    destination: FileDestination
+    bad: BadDestination | None
     partitions: frozenset[str] | None = None
     """The keys of those whose records the table takes; None: all."""
     by_minute: bool = False
@@ -148,7 +148,7 @@ class Staged(NamedTuple):
 def stage_tasks(
     options: SourceOptions,
     tasks: Sequence[ReadTask],
-    place: str | None,
+    arrival: str | None,
     routing: Routing,
     routes: Mapping[str, Route],
     numbers: Iterator[pa.RecordBatch],
@@ -157,7 +157,7 @@ def stage_tasks(
     a route are counted, and not written. `options` are those for tasks."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            with_errors = one_line_errors(_staged(read_task(options, tasks[number], place), routing, routes))
+            with_errors = one_line_errors(_staged(read_task(options, tasks[number], arrival), routing, routes))
             yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(result) for result in with_errors]})
 
 
@@ -182,7 +182,7 @@ def _staged(
     except OSError as error:
         if isinstance(error, TubeError):
             raise
-        text = next((route.place.text_of(error) for route in routes.values()), str(error))
+        text = next((route.destination.text_of(error) for route in routes.values()), str(error))
         raise FilesNotWritten(
             f"a task cannot write the files of a round: {text}. Nothing of the round was written. Fix that and start "
             "again: the job continues where the rows end"
@@ -198,9 +198,9 @@ class _Table:
         self._good = self._bad = None
         if route is not None:
             if route.form.kind != "raw":
-                self._decode = route.form.decoding(all_values=bool(route.place.partition_by))
-            self._good = DataFiles(route.place)
-            self._bad = None if route.bad is None else DataFiles(route.bad.place)
+                self._decode = route.form.decoding(all_values=bool(route.destination.partition_by))
+            self._good = DataFiles(route.destination)
+            self._bad = None if route.bad is None else DataFiles(route.bad.destination)
         self._rows = self._total = self._bad_count = 0
         self._example = ""
         self._minutes: Counter[int | None] = Counter()
@@ -245,7 +245,9 @@ class _Table:
             return
         assert self._good is not None
         for batch in self._decode(iter([pa.concat_batches(unread)])):
-            good, bad, reasons = divided(route.form, batch, route.place.partition_by, has_bad=route.bad is not None)
+            good, bad, reasons = divided(
+                route.form, batch, route.destination.partition_by, has_bad=route.bad is not None
+            )
             self._total += batch.num_rows
             self._bad_count += bad.num_rows
             if route.by_minute:
@@ -255,10 +257,10 @@ class _Table:
                 self._example = example_of(bad, reasons)
             if self._bad is not None and route.bad is not None and bad.num_rows:
                 stored = bad if route.bad.has_value else bad.drop_columns([VALUE])
-                self._bad.add(bad_rows(route.form, stored, reasons, route.bad.same, route.bad.place.schema))
+                self._bad.add(bad_rows(route.form, stored, reasons, route.bad.same, route.bad.destination.schema))
             if self._bad is None and self._bad_count:
                 continue  # the round will not be written
-            made = target_rows(route.form, good, route.number)
+            made = target_table(route.form, good, route.number)
             self._rows += made.num_rows
             if made.num_rows:
                 self._good.add(made)

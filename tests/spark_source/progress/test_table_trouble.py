@@ -132,7 +132,7 @@ def test_a_newer_run_ends_the_query_at_its_next_call(storage: FakeStorage, call:
 def test_available_now_leaves_nothing_behind(storage: FakeStorage) -> None:
     one = open_planner(storage)
     storage.before_write = lambda: time.sleep(0.1)  # nothing hangs on its length
-    one.freeze_target()
+    one.freeze_end()
     start = at(1)
     while (end := one.latest(start, 60)) != start:
         start = end

@@ -54,7 +54,7 @@ def test_broker_resumes_after_absence(restarted: bool, available_now: bool, capl
         if restarted:
             one = planner(cluster, clock, failOnDataLoss="false")
             if available_now:
-                one.freeze_target()
+                one.freeze_end()
         end = one.latest(at, None)
         assert end == as_json({"1:t:0": rows, "2:t:0": 5})
         assert [read for tasks in in_rows(one.partitions(at, end)).values() for read in tasks] == [
@@ -85,7 +85,7 @@ def test_absent_broker_is_an_error(available_now: bool) -> None:
     cluster.away()
     one = planner(cluster)
     if available_now:
-        one.freeze_target()
+        one.freeze_end()
     with pytest.raises(DataLoss, match=rf"{AWAY}.*\. {WAIT}") as caught:
         one.latest(as_json({"1:t:0": 5, "2:t:0": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("2:t:0", 140)

@@ -91,7 +91,7 @@ def test_available_now_is_not_complete(since_the_start: bool) -> None:
     """AvailableNow reads the rest and then fails if a broker is down."""
     clock, one_down = FakeClock(), cluster(down=since_the_start)
     one = planner(one_down, clock, startingOffsets="earliest")
-    one.freeze_target()
+    one.freeze_end()
     start = one.latest(one.initial(), 2)
     one_down.silent = {2}
     clock.now += 60
@@ -106,7 +106,7 @@ def test_available_now_with_a_late_broker() -> None:
     """To where that ended when it was heard first."""
     clock, one_down = FakeClock(), cluster()
     one = planner(one_down, clock, startingOffsets="earliest")
-    one.freeze_target()
+    one.freeze_end()
     at = one.initial()
     one_down.silent = set()
     while (end := one.latest(at, 4)) is not at:

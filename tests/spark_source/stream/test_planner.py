@@ -180,7 +180,7 @@ def test_close_releases_everything_once(available_now: bool) -> None:
     cluster = FakeCluster()
     one = planner(cluster)
     if available_now:
-        one.freeze_target()
+        one.freeze_end()
     one.initial()
     one.close()
     one.close()
@@ -194,7 +194,7 @@ def test_a_lost_group_ends_the_query(available_now: bool) -> None:
     clock, cluster = FakeClock(), FakeCluster()
     one = planner(cluster, clock)
     if available_now:
-        one.freeze_target()
+        one.freeze_end()
     start = one.initial()
     cluster.failure = ConnectionLost("taken over")
     with pytest.raises(ConnectionLost, match="taken over"):
@@ -208,7 +208,7 @@ def test_available_now_ends_at_its_target() -> None:
     """AvailableNow ends at its target although messages keep arriving."""
     clock, cluster = FakeClock(), FakeCluster(rows=(0, 10))
     one = planner(cluster, clock, startingOffsets="earliest")
-    one.freeze_target()
+    one.freeze_end()
     at = one.initial()
     batches = 0
     while (end := one.latest(at, 4)) is not at:

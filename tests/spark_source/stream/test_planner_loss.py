@@ -32,7 +32,7 @@ def test_expired_before_joining() -> None:
     cluster, behind = FakeCluster(partitions=1, rows=(3, 10)), Offsets({key("1:t:0"): 0})
     one, lenient = planner(cluster), planner(cluster, failOnDataLoss="false")
     for each in (one, lenient):
-        each.freeze_target()
+        each.freeze_end()
     assert "only from 84: at most 3 messages have expired" in str(one.expired(behind))
     assert lenient.expired(behind) is None
     for rows in (3, 10, 11):  # what lacks at the end is none of its business
@@ -84,7 +84,7 @@ def test_positions_that_brokers_lost_are_an_error(rows: tuple[int, int], message
     cluster = FakeCluster(rows=rows)
     one = planner(cluster)
     if available_now:
-        one.freeze_target()
+        one.freeze_end()
     with pytest.raises(DataLoss, match=message + r".*\(and 1 more like it: 1:t:1\). Set") as caught:
         one.latest(as_json({"1:t:0": 5, "1:t:1": 5}), None)
     assert (caught.value.partition, caught.value.wanted) == ("1:t:0", 140)
@@ -142,7 +142,7 @@ def test_partitions_that_are_gone_are_a_loss(available_now: bool, caplog: pytest
     one, lenient = planner(FakeCluster()), planner(FakeCluster(), failOnDataLoss="false")
     for each in (one, lenient):
         if available_now:
-            each.freeze_target()
+            each.freeze_end()
     with pytest.raises(DataLoss, match=r"partition 1:t:10000 .* from 140, but the cluster no longer lists it"):
         one.latest(start, None)
     end = as_json({"1:t:0": 10, "1:t:1": 10})
@@ -157,7 +157,7 @@ def test_tail_lost_during_available_now(fail: bool, caplog: pytest.LogCaptureFix
     """It ends where the broker does, and says what is missing; what comes later belongs to the next run."""
     clock, cluster = FakeClock(), FakeCluster(partitions=1, rows=(0, 10))
     one = planner(cluster, clock, failOnDataLoss=str(fail).lower())
-    one.freeze_target()
+    one.freeze_end()
     at = one.latest(as_json({"1:t:0": 0}), 4)
     cluster.rows[STORE] = (0, 6)
     clock.now += 60

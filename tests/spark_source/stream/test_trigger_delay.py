@@ -51,7 +51,7 @@ def test_triggers_that_do_not_wait() -> None:
         clock, cluster = FakeClock(), FakeCluster(rows=(0, 12))
         one = planner(cluster, clock, startingOffsets="earliest")
         if freeze:
-            one.freeze_target()
+            one.freeze_end()
         end = one.latest(one.initial(), 10, 10)
         assert end == at(10)
         assert one.latest(end, *((10, 10) if freeze else (None, None))) == at(12)

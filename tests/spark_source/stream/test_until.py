@@ -38,7 +38,7 @@ def read_on(
     """Read to the end, or so many batches, while messages come in; returns the rows reached, and the ranges."""
     clock, found = FakeClock(), []
     one = planner(cluster, clock, startingOffsets=start)
-    one.freeze_target(until)
+    one.freeze_end(until)
     at = one.initial()
     while batches and (end := one.latest(at, max_rows)) is not at:
         found += [read for some in in_rows(one.partitions(at, end)).values() for read in some]
@@ -77,8 +77,8 @@ def test_end_at_a_time() -> None:
     reached, _ = read_on(cluster, "earliest", until, batches=1)
     assert reached == {"1:t:0": 8, "1:t:1": 8, "1:t:10000": 5, "1:t:10001": 5}
     one = planner(cluster, startingOffsets=in_json(reached))
-    one.freeze_target(OffsetSpec("until", Moment(5 * 60_000)))
-    assert one.is_at_target(one.initial(), is_first=False)
+    one.freeze_end(OffsetSpec("until", Moment(5 * 60_000)))
+    assert one.is_at_end(one.initial(), is_first=False)
     assert one.latest(one.initial(), None) == as_json(reached)  # past its end a partition stays
     assert one.reported_latest() == as_json(dict.fromkeys(PARTITIONS, 5))
 
@@ -94,17 +94,17 @@ def test_end_at_a_time() -> None:
 def test_ends_that_are_not_there(until: dict[str, int], said: str) -> None:
     one = planner(cluster_of_two_stores(10))
     with pytest.raises(ConfigurationError, match=said):
-        one.freeze_target(until_rows(until))
+        one.freeze_end(until_rows(until))
 
 
 def test_end_before_the_start() -> None:
     """An end before the start is an error only before the first batch."""
     one = planner(cluster_of_two_stores(10), startingOffsets=in_json(dict.fromkeys(PARTITIONS, 5)))
-    one.freeze_target(until_rows({**dict.fromkeys(PARTITIONS, 5), "1:t:1": 4}))
+    one.freeze_end(until_rows({**dict.fromkeys(PARTITIONS, 5), "1:t:1": 4}))
     start = one.initial()
     with pytest.raises(ConfigurationError, match="until has 112 for partition 1:t:1, which begins at 140"):
-        one.is_at_target(start, is_first=True)
-    assert one.is_at_target(start, is_first=False)
+        one.is_at_end(start, is_first=True)
+    assert one.is_at_end(start, is_first=False)
 
 
 def test_a_broker_that_is_silent() -> None:
@@ -113,11 +113,11 @@ def test_a_broker_that_is_silent() -> None:
     cluster.silent = {1}
     one = planner(cluster, startingOffsets="earliest")
     with pytest.raises(ConnectError, match="until is a time, which must be looked up at the brokers"):
-        one.freeze_target(OffsetSpec("until", Moment(0)))
+        one.freeze_end(OffsetSpec("until", Moment(0)))
     until = {**dict.fromkeys(PARTITIONS, 10), "1:t:1": 4}
     for reached, waits in ((until, False), ({**until, "1:t:1": 3}, True)):
         one = planner(cluster, startingOffsets=in_json(reached))
-        one.freeze_target(until_rows(until))
+        one.freeze_end(until_rows(until))
         at: Any = one.initial()
         if waits:
             with pytest.raises(ConnectError, match=r"read all except 1 partition \(1:t:1\)"):
@@ -134,4 +134,4 @@ def test_messages_without_times() -> None:
         ConfigurationError,
         match=r"a start or end by time .* carries no time\. Let the producers of topic t set it, or name",
     ):
-        planner(cluster).freeze_target(OffsetSpec("until", Moment(0)))
+        planner(cluster).freeze_end(OffsetSpec("until", Moment(0)))

@@ -38,7 +38,7 @@ def value_of(node: Node) -> Any:
 def fault(text: str, options: dict[str, str] | None = None) -> tuple[str, int | None]:
     with pytest.raises(BadRecord) as caught:
         parse_object(text, syntax_of(options or {}))
-    return caught.value.reason, caught.value.place
+    return caught.value.reason, caught.value.pos
 
 
 JSON = st.recursive(
@@ -147,7 +147,7 @@ def test_a_name_that_is_there_twice() -> None:
     text = '{"a":1,"b":2,"\\u0061":3}'
     with pytest.raises(BadRecord, match=r"^a appears twice$") as caught:
         fields_of(parse_object(text, SPARK))
-    assert caught.value.place == text.index("3")
+    assert caught.value.pos == text.index("3")
     with pytest.raises(BadRecord, match=r"^x\.a appears twice$"):
         fields_of(parse_object(text, SPARK), "x")
 
@@ -176,8 +176,8 @@ def test_depth(opening: str, closing: str, wanted: bool) -> None:
     for bomb in (opening * 1_000_000, opening * 1_000_000 + closing * 1_000_000):
         with pytest.raises(BadRecord, match="deeper than 500 levels") as caught:
             parse_object('{"x":' + bomb + "}", SPARK, {"x": wanted})
-        assert caught.value.place is not None
-        assert caught.value.place < 5_000
+        assert caught.value.pos is not None
+        assert caught.value.pos < 5_000
 
 
 def test_bounds() -> None:
