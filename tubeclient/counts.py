@@ -63,8 +63,7 @@ _SENT: Final = Metric(
     "messaging_client_sent_messages_total",
     "counter",
     (_TOPIC, _ERROR),
-    "Messages that a Producer has finished with. `error_type` is empty if a broker acknowledged them, otherwise the "
-    "error that they failed with.",
+    "Messages that a broker acknowledged, with an empty `error_type`, or that failed, with the error.",
 )
 _SENT_BYTES: Final = Metric(
     "tubeclient_sent_bytes_total", "counter", (_TOPIC,), "Bytes of the acknowledged messages, attributes included."
@@ -73,7 +72,7 @@ _SEND_FAULTS: Final = Metric(
     "tubeclient_send_errors_total",
     "counter",
     (_TOPIC, _ERROR),
-    "Attempts to send a message that failed, retried ones included.",
+    "Failed attempts to send a message, including those that were retried.",
 )
 _SEND_RETRIES: Final = Metric(
     "tubeclient_send_retries_total", "counter", (_TOPIC,), "Further attempts to send a message after a failed one."
@@ -85,13 +84,16 @@ _OPERATION: Final = Metric(
     "Seconds from the submit of a message to its acknowledgement (operation `send`).",
 )
 _IN_FLIGHT: Final = Metric(
-    "tubeclient_producer_in_flight_messages", "gauge", (), "Submitted messages that are not settled yet."
+    "tubeclient_producer_in_flight_messages",
+    "gauge",
+    (),
+    "Submitted messages that are neither acknowledged nor failed.",
 )
 _CONSUMED: Final = Metric(
     "messaging_client_consumed_messages_total",
     "counter",
     (_TOPIC, _GROUP),
-    "Messages handed to the application by consumers, and by RangeReaders under their first reader group.",
+    "Messages delivered to the application. RangeReaders count under their first reader group.",
 )
 _CONSUMED_BYTES: Final = Metric(
     "tubeclient_consumed_bytes_total", "counter", (_TOPIC, _GROUP), "Bytes of these messages, attributes included."
@@ -106,19 +108,19 @@ _READ_FAULTS: Final = Metric(
     "tubeclient_read_errors_total",
     "counter",
     (_TOPIC, _GROUP, _ERROR),
-    "Failed fetches and confirmations, retried ones included.",
+    "Failed fetches and confirmations, including those that were retried.",
 )
 _LOST: Final = Metric(
     "tubeclient_lost_messages_total",
     "counter",
     (_TOPIC, _GROUP),
-    "The most messages that expired before they were read; skipped or raised as DataLoss.",
+    "Messages that expired before they were read, at most; skipped or raised as DataLoss.",
 )
 _BAD: Final = Metric(
     "tubeclient_bad_messages_total",
     "counter",
     (_TOPIC, _GROUP),
-    "Bad messages that were delivered with a reason; of RangeReaders only those that do not match their checksums.",
+    "Bad messages delivered with a reason. For RangeReaders, only those that do not match their checksums.",
 )
 _PROCESS: Final = Metric(
     "messaging_process_duration_seconds",
@@ -130,7 +132,7 @@ _LAG: Final = Metric(
     "tubeclient_consumer_lag_messages",
     "gauge",
     (_TOPIC, _GROUP),
-    "The most messages that are not confirmed yet in this process's partitions, by the brokers' last answers.",
+    "Unconfirmed messages in this process's partitions, at most, by the brokers' last answers.",
 )
 _PARTITIONS: Final = Metric(
     "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."

@@ -27,21 +27,20 @@ _BATCHES: Final = _metric("batches_total", "counter", "Complete batches that rea
 _BAD: Final = _metric(
     "bad_records_total",
     "counter",
-    "Bad records among these rows, of `tubeclient ingest`: those that --bad-records took.",
+    "Bad records among these rows, which went to the table of --bad-records.",
 )
 _SECONDS: Final = _metric("batch_duration_seconds", "histogram", "Seconds from a batch's planning to its last commit.")
 _LAST_BATCH: Final = _metric(
     "last_batch_timestamp_seconds",
     "gauge",
-    "When the last batch was complete, since 1970. Of `tubeclient ingest` before its first batch: when it started.",
+    "When the last batch was complete, in seconds since 1970. Before the first batch: when the job started.",
 )
 _LAST_TRIGGER: Final = _metric(
     "last_trigger_timestamp_seconds",
     "gauge",
-    "When Spark last looked for new rows, whether there were any or not, since 1970. Of `tubeclient ingest` "
-    "before its first look: when it started.",
+    "When the job last checked for new rows, in seconds since 1970. Before the first check: when the job started.",
 )
-_BEHIND: Final = _metric("rows_behind", "gauge", "The most rows that were left to read after the last batch.")
+_BEHIND: Final = _metric("rows_behind", "gauge", "Rows left to read after the last batch, at most.")
 QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIGGER, _BEHIND)
 """All metrics of the job; its rounds are batches of a query."""
 
