@@ -187,6 +187,7 @@ class Run:
                 if self._settings.interval_ms is None:
                     planner.freeze_end(until)
                 start = planner.initial(known)
+                self.tables.check()
                 is_first = self.tables.checkpoint.state.record is None
                 done = until is not None and planner.is_at_end(start, is_first=is_first)
                 if done:

@@ -213,11 +213,14 @@ class MemoryTarget:
         columns: Any = None
         return TableDetail(self.where, self.where, columns, self._log.properties) if self._log.versions else None
 
-    def create(self, columns: Any, properties: Mapping[str, str] = MappingProxyType({})) -> None:
+    def create(self, columns: Any, properties: Mapping[str, str] = MappingProxyType({})) -> TableDetail:
         self._pause("create")
         if not self._log.versions:
             self._log.properties |= properties
             self._log.put(0, _Version("CREATE TABLE", ()))
+        found = self.detail()
+        assert found is not None
+        return found
 
     def history(self, limit: int) -> list[Commit]:
         self._pause("history")

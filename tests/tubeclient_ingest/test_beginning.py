@@ -29,6 +29,17 @@ def test_a_new_topic_starts_by_the_fallback(fallback: str) -> None:
     assert dict(spec.named) == expected
 
 
+def test_offsets_of_a_known_topic_are_not_named_twice() -> None:
+    """The group's rows say where a known topic goes on, whatever the fallback has for its partitions."""
+    stored, second = Offsets.of({A: 280, PartitionKey(1, "clicks", 1): 280}), PartitionKey(1, "clicks", 1)
+    fallback = '{"1:clicks:0": 0, "1:clicks:1": 28, "1:views:0": 84}'
+    spec = OffsetSpec.parse(starting_offsets(stored, stored, ("clicks", "views"), fallback), "startingOffsets")
+    assert dict(spec.named) == {A: 280, second: 280, V: 84}
+    only_second = Offsets.of({second: 280})
+    spec = OffsetSpec.parse(starting_offsets(stored, only_second, ("clicks",), "latest"), "startingOffsets")
+    assert dict(spec.named) == {A: "earliest", second: 280}
+
+
 def test_unread_topics_do_not_set_the_start() -> None:
     """Only the offsets of topics that a run reads decide where it begins."""
     assert of_topics(Offsets.of({A: 280, B: 28, V: 28}), ["clicks"]) == Offsets.of({A: 280, B: 28})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler
 
@@ -12,10 +13,38 @@ from tests.apache.jvm import free_ports
 from tests.tubeclient.inlong_manager import KEY, USER, field, group, managing, stream
 from tubeclient.admin.inlong_manager import InlongManagerError
 from tubeclient.errors import ConfigurationError
-from tubeclient_ingest.rounds import definitions
 from tubeclient_ingest.rounds.definitions import Definitions
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 from tubeclient_ingest.settings.table_by import StreamId
+
+
+def test_manager_is_asked_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change counts for the next round. A Manager that is down is left alone for a while."""
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    known = Definitions(of_manager(port := free_ports(1)[0]))
+    of_shop, streams = group(mqResource="shop"), {"orders": stream("orders", field("id", "bigint"))}
+    with managing(streams, of_shop, port=port):
+        assert [known.changed(), known.changed()] == [True, False]
+        streams["views"] = stream("views", field("id", "bigint"))
+        assert known.changed()
+    assert not known.changed()
+    streams["clicks"] = stream("clicks", field("id", "bigint"))
+    with managing(streams, of_shop, port=port):
+        assert not known.changed()
+        now = 61.0
+        assert known.changed()
+
+
+def of_manager(port: int) -> IngestSettings:
+    return IngestSettings(
+        master_servers="127.0.0.1:8715",
+        consumer_group="lake",
+        inlong_group="shop",
+        target="/lake/{stream}",
+        inlong_manager=f"http://127.0.0.1:{port}",
+        manager_options={"user": USER, "key": KEY},
+    )
 
 
 def log_in(request: BaseHTTPRequestHandler) -> None:
@@ -24,18 +53,10 @@ def log_in(request: BaseHTTPRequestHandler) -> None:
     request.wfile.write(b"<html>log in</html>")
 
 
-def test_manager_refuses_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manager_refuses_later() -> None:
     """A job keeps Manager's last definitions if Manager refuses later requests."""
-    monkeypatch.setattr(definitions, "_ASK_AGAIN_SECONDS", 0.0)
     [port] = free_ports(1)
-    settings = IngestSettings(
-        master_servers="127.0.0.1:8715",
-        consumer_group="lake",
-        inlong_group="shop",
-        target="/lake/{stream}",
-        inlong_manager=f"http://127.0.0.1:{port}",
-        manager_options={"user": USER, "key": KEY},
-    )
+    settings = of_manager(port)
     known = Definitions(settings)
     shop = group(mqResource="shop")
     with managing({"orders": stream("orders", field("id", "bigint"))}, shop, port=port):

@@ -120,6 +120,8 @@ def test_another_run_between_rounds(rounds: int) -> None:
     text = "wrote commit 3 of run r2 to target while this one was at commit 2 of run r.$" if rounds else "^$"
     with pytest.raises(OvertakenRun if rounds else TableChanged, match=text.removesuffix(".$")):
         table.check()
+    with pytest.raises(TableChanged):
+        table.check(waited=True)
 
 
 @pytest.mark.usefixtures("looks")

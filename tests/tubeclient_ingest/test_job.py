@@ -77,6 +77,45 @@ def test_runs_go_on_where_the_table_ends(bench: Bench) -> None:
     assert bench.said[:2] == ["begins at earliest in clicks", by_table]
 
 
+def test_replacement_of_a_running_job(bench: Bench) -> None:
+    """It waits until the running one has ended, and goes on where that one's rows end."""
+    bench.send(20)
+    old, new = bench.job(trigger="200ms").start(), bench.job(trigger="200ms")
+    wait_for(lambda: old.lastProgress is not None, "a round", seconds=60)
+    new.start()
+    time.sleep(1.0)  # by then it waits for the group
+    bench.send(20)
+    wait_for(lambda: old.summary.rows == 40, "its last rows", seconds=60)
+    time.sleep(2.5)  # a younger look would not be taken again
+    old.stop()
+    assert old.exception() is None
+    bench.send(20)
+    wait_for(lambda: new.summary.rows == 20 or not new.isActive, "the other one's rows", seconds=60)
+    new.stop()
+    assert new.exception() is None
+    assert bench.repeated_or_missing() == {}
+
+
+@pytest.mark.parametrize("changes", [{}, {"partition_by": ("topic",)}])
+def test_tables_whose_maker_died_before_the_first_commit(bench: Bench, changes: dict[str, Any]) -> None:
+    """The job makes them."""
+    bench.send(20)
+    for name in ("table", "bad"):
+        (bench.folder / name / "_delta_log").mkdir(parents=True)
+    assert bench.rows(bad_records=str(bench.folder / "bad"), **changes) == 20
+    assert bench.repeated_or_missing() == {}
+
+
+def test_table_that_only_spark_can_make_again(bench: Bench) -> None:
+    """The error says what to remove."""
+    bench.send(20)
+    (log := bench.folder / "table" / "_delta_log").mkdir(parents=True)
+    with pytest.raises(IngestFailed, match=r"has a _delta_log without a commit.* Remove that _delta_log"):
+        bench.run(cluster_by=("topic",))
+    log.rmdir()
+    assert bench.rows(cluster_by=("topic",)) == 20
+
+
 def test_killed_first_round_from_latest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """At `latest`, without an offsets table: the first commit says where that was."""
     bench.send(20)

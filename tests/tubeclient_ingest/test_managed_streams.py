@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,58 @@ def test_unset_definition_property(shop: Shop) -> None:
         run("ab", b"b,a")
     shop.run(**of(address))  # where nobody answers any more
     assert DeltaTable(of_orders).to_pyarrow_table(columns=["a", "b"]).to_pylist() == [{"a": "a", "b": "b"}] * 4
+
+
+def test_changed_definition_with_records_unread(shop: Shop, tmp_path: Path) -> None:
+    """What the error advises keeps the records from before the change as they were meant."""
+    payers = (stream("orders", *(field(name, "string") for name in names), dataType="CSV") for names in ("ab", "ba"))
+    former, changed = payers
+
+    def send(record: bytes) -> None:
+        pack = encode_pack([RecordGroup({"groupId": "shop", "streamId": "orders", "dt": "0"}, [record])], made_ms=0)
+        shop.tube.load("shop", [NewMessage(0, pack)])
+
+    send(b"1|2")
+    with managing({"orders": former}, OF_SHOP) as manager:
+        shop.run(**of(manager.address))
+    send(b"3|4")
+    until = shop.tube.bounds("shop").max_offset
+    send(b"6|5")
+    with managing({"orders": changed}, OF_SHOP) as manager:
+        with pytest.raises(StreamsLeftBehind, match="First write the records from before the change") as caught:
+            shop.run(**of(manager.address))
+        table = DeltaTable(f"{shop.lake}/orders")
+        (tmp_path / "former.json").write_text(table.metadata().configuration["tubeclient.inlongStream"])
+        assert "--stream orders, with --until, and with schema-from-inlong" in str(caught.value)
+        before = {"streams": ("orders",), "until": json.dumps({"1:shop:0": until, "1:shop:10000": 0})}
+        shop.run(schema_from_inlong=str(tmp_path / "former.json"), **before)
+        shop.spark.sql(
+            f"ALTER TABLE delta.`{shop.lake}/orders` UNSET TBLPROPERTIES ('tubeclient.inlongStream')"
+        ).collect()
+        shop.run(**of(manager.address))
+    rows = DeltaTable(f"{shop.lake}/orders").to_pyarrow_table(columns=["a", "b"]).to_pylist()
+    assert sorted((row["a"], row["b"]) for row in rows) == [("1", "2"), ("3", "4"), ("5", "6")]
+
+
+def test_table_of_a_stream_in_other_case(shop: Shop) -> None:
+    """In a catalog, a stream stays behind if its table is one's whose name differs in case."""
+    known = {"Orders": stream("Orders", ID, dataType="JSON")}
+    shop.spark.sql("CREATE DATABASE of_case")
+    try:
+        shop.send("Orders")
+        with managing(known, OF_SHOP) as manager:
+            shop.run(**of(manager.address, target="of_case.{stream}"))
+        known["orders"] = stream("orders", ID, dataType="JSON")
+        for count in (20, 30):
+            shop.send("Orders", "orders")
+            taken = "1 stream .*orders: .*of_case.orders is the table of stream Orders"
+            with managing(known, OF_SHOP) as manager, pytest.raises(StreamsLeftBehind, match=taken):
+                shop.run(**of(manager.address, target="of_case.{stream}"))
+            ids = shop.spark.table("of_case.orders").select("id").collect()
+            assert sorted(row.id for row in ids) == [*range(count)]
+        assert shop.spark.table("of_case._counts").where("stream = 'orders'").count() == 0
+    finally:
+        shop.spark.sql("DROP DATABASE of_case CASCADE")
 
 
 @pytest.mark.parametrize(

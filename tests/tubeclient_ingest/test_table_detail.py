@@ -84,6 +84,8 @@ def test_table_made_without_spark(
     schema = of(columns).add("within", inner)
     place, other = tmp_path / "a table \u00fc" / "within", tmp_path / "of spark"
     log = DeltaLog(str(place), "")
+    (place / "_delta_log").mkdir(parents=True)  # of a job that died before the first commit
+    (place / "_delta_log" / f".{0:020}.json.1.tmp").write_text("")
     assert create_in_log(log, schema, partition_by, properties)
     assert not create_in_log(log, schema, partition_by, properties)
     with pytest.MonkeyPatch.context() as patch:

@@ -71,6 +71,7 @@ class _DebeziumReader:
             **dict.fromkeys(("op", "ts_ms"), True),
             **dict.fromkeys(("before", "after"), row),
             "source": dict.fromkeys(NAMES, True),
+            "transaction": {"total_order": True},
         }
         self._shape: Shape = {**event, "schema": False, "payload": event}
 
@@ -143,7 +144,7 @@ class _DebeziumReader:
 def _order(event: Mapping[str, Node], operation: str, source: Mapping[str, Node]) -> Order:
     """A snapshot is as of its place in the log, and its time is the connector's, which nothing is compared with."""
     is_read = operation == "snapshot" or (operation == "insert" and text_of(source.get("snapshot")) in _READ)
-    log, position = source_place(source, is_read=is_read) if source else (None, [])
+    log, position = source_place(source, event.get("transaction"), is_read=is_read) if source else (None, [])
     if is_read:
         return Order(None, log, position)
     time = whole_number(source.get("ts_ms"), "source.ts_ms")

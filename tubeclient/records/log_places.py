@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tubeclient.records.fault import BadRecord
-from tubeclient.records.json_text import WHOLE, Node
+from tubeclient.records.json_text import WHOLE, Node, fields_of
 
 NAMES: Final = (
     *("connector", "name", "db", "snapshot", "ts_ms"),
-    *("server_id", "gtid", "file", "pos", "row"),  # MySQL, MariaDB
+    *("server_id", "gtid", "file", "pos"),  # MySQL, MariaDB
     *("lsn", "sequence"),  # PostgreSQL
     *("scn", "commit_scn", "rs_id", "ssn"),  # Oracle
     *("commit_lsn", "change_lsn", "event_serial_no"),  # SQL Server, Db2, Informix
@@ -74,16 +74,16 @@ def gtid_place(gtid: str) -> tuple[str, int] | None:
     return None
 
 
-def source_place(source: Mapping[str, Node], *, is_read: bool) -> LogPlace:
-    """The place that Debezium's `source` names; `is_read` says that a snapshot read the row. BadRecord: a number is
-    none."""
+def source_place(source: Mapping[str, Node], transaction: Node | None, *, is_read: bool) -> LogPlace:
+    """The place that Debezium's `source` and `transaction` name; `is_read` says that a snapshot read the row.
+    BadRecord: a number is none."""
     log = "/".join(filter(None, (text_of(source.get("connector")), text_of(source.get("name")))))
 
     def number(name: str) -> int | None:
         return whole_number(source.get(name), f"source.{name}")
 
     if (pos := number("pos")) is not None:
-        return _of_binlog(source, log, pos, number("row") or 0)
+        return _of_binlog(source, log, [pos, *_total_order(transaction)])
     if (scn := number("scn")) is not None:
         # By the commit, as the connector sends transactions when they end. A snapshot is as of an SCN: it has what was
         # committed by then, and names no commit.
@@ -109,20 +109,31 @@ def source_place(source: Mapping[str, Node], *, is_read: bool) -> LogPlace:
     return LogPlace(log, [] if commit is None else [commit])
 
 
-def _of_binlog(source: Mapping[str, Node], log: str, pos: int, row: int) -> LogPlace:
+def _of_binlog(source: Mapping[str, Node], log: str, within: list[int]) -> LogPlace:
     """By the transaction's number, which is the same in the binary logs of all replicas. Without one by file and place,
-    which are a server's own."""
+    which are a server's own. Not by `row`: with binlog_transaction_compression a whole transaction has one `pos`, and
+    `row` begins at 0 in each of its statements."""
     gtid = gtid_place(text_of(source.get("gtid")))
     if gtid is not None:
-        return LogPlace(gtid[0], [gtid[1], pos, row])
+        return LogPlace(gtid[0], [gtid[1], *within])
     file = text_of(source.get("file"))
     found = _FILE.fullmatch(file)
     base, number = (found[1], int(found[2])) if found is not None else (file, 0)
     server = text_of(source.get("server_id"))
     if server == "0":
         # A snapshot does not say which server it read: another one's places could look the same.
-        return LogPlace(None, [number, pos, row])
-    return LogPlace(BINLOG + "/".join(filter(None, (log, server, base))), [number, pos, row])
+        return LogPlace(None, [number, *within])
+    return LogPlace(BINLOG + "/".join(filter(None, (log, server, base))), [number, *within])
+
+
+def _total_order(transaction: Node | None) -> list[int]:
+    """The event's number in its transaction, with the connector's provide.transaction.metadata."""
+    if transaction is None or transaction.kind == "null":
+        return []
+    if transaction.kind != "object":
+        raise BadRecord("transaction is not an object", transaction.start)
+    order = whole_number(fields_of(transaction, "transaction").get("total_order"), "transaction.total_order")
+    return [] if order is None else [order]
 
 
 def _of_postgresql(last_commit: int | None, lsn: int, *, is_read: bool) -> list[int]:

@@ -64,7 +64,7 @@ pub fn of_debezium(event: &Fields<'_>, source: &Fields<'_>, operation: &str) -> 
         return None;
     }
     if let Some(pos) = source.number("pos")? {
-        return of_binlog(source, time, &log, pos);
+        return of_binlog(event, source, time, &log, pos);
     }
     let sequence = source.raw("sequence").map_or(Some((None, None)), |_| of_sequence(&source.text("sequence")?))?;
     let mut position = Vec::new();
@@ -75,17 +75,21 @@ pub fn of_debezium(event: &Fields<'_>, source: &Fields<'_>, operation: &str) -> 
     Some(Order { time, log: Some(log), position })
 }
 
-fn of_binlog(source: &Fields<'_>, time: Option<i64>, log: &str, pos: i64) -> Option<Order> {
-    let row = source.number("row")?.unwrap_or(0);
+fn of_binlog(event: &Fields<'_>, source: &Fields<'_>, time: Option<i64>, log: &str, pos: i64) -> Option<Order> {
+    let mut within = vec![pos];
+    if let Some(transaction) = event.raw("transaction") {
+        within.extend(Fields::of(transaction)?.number("total_order")?);
+    }
+    let at = |number| [vec![number], within].concat();
     if let Some((of, number)) = gtid_place(&source.text("gtid")?)? {
-        return Some(Order { time, log: Some(of), position: vec![number, pos, row] });
+        return Some(Order { time, log: Some(of), position: at(number) });
     }
     let file = source.text("file")?;
     let (base, number) = file.rsplit_once('.')?;
     let number = digits(number)?;
     let server = source.text("server_id")?;
     let log = (server != "0").then(|| BINLOG.to_owned() + &joined(&[log, &server, base]));
-    (!base.contains('\n')).then_some(Order { time, log, position: vec![number, pos, row] })
+    (!base.contains('\n')).then_some(Order { time, log, position: at(number) })
 }
 
 /// The log and the number of a transaction's id. The outer None is one that is not usual.

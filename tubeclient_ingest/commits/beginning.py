@@ -236,9 +236,11 @@ def starting_offsets(known: Offsets, begin: Offsets, topics: tuple[str, ...], fa
             "offsets, or read them with another group"
         )
     else:
-        entries = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
-    # Last, so that they override entries of the fallback.
-    return json.dumps({**entries, **{str(key): "earliest" for key in known if key not in begin}, **begin.to_dict()})
+        given = json.loads(fallback) if fallback.lstrip().startswith("{") else {"default": fallback}
+        entries = {name: value for name, value in given.items() if ":" not in name or name.split(":")[1] in unknown}
+    missing = {str(key): "earliest" for key in known if key not in begin}
+    # An entry of a store would replace that of a partition with the same text.
+    return json.dumps(entries | missing | ({str(key): at for key, at in begin.items()} if missing else begin.to_dict()))
 
 
 def start_text(known: Offsets, in_table: Offsets, topics: tuple[str, ...], starting: str | None) -> str:

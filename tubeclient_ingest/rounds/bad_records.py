@@ -76,8 +76,7 @@ class BadRecords:
         if self._detail is None:
             if not create:
                 raise ConfigurationError(f"there is no table of bad records at {self._table.where}; check bad-records")
-            self._table.create(_table_schema())
-            self._detail = self._table.detail()
+            self._detail = self._table.create(_table_schema())
         if lacking := {"consumerGroup", "target", "targetId", "sequence", "runId"}.difference(
             self.detail.columns.names
         ):

@@ -58,8 +58,7 @@ class CountsTable:
             self._rows.make_schema(COUNTS)
             group = self._settings.consumer_group
             properties = {**GroupProperty().properties(group), TABLE_BY + group: self._table_by}
-            self._table.create(self._rows.no_counts.schema, properties=properties)
-            detail = self._table.detail()
+            detail = self._table.create(self._rows.no_counts.schema, properties=properties)
         self._check_table_by(detail)
         self._choose(detail)
 

@@ -29,6 +29,7 @@ from tubeclient_ingest.tables.target_columns import can_widen, may_widen
 _log = logging.getLogger(__name__)
 
 _ASK_AGAIN_SECONDS: Final = 60.0
+"""After Manager did not answer."""
 
 
 class Definitions:
@@ -54,14 +55,14 @@ class Definitions:
         """Streams whose tables are gone, and are made anew once an event says their columns."""
 
     def changed(self) -> bool:
-        """Ask Manager, unless it was asked a moment ago. Returns whether it says something else than before.
+        """Ask Manager, unless it did not answer a moment ago. Returns whether it says something else than before.
 
-        A Manager that does not answer says nothing else, nor does one that refuses what it answered before.
+        Ask once the end of a round is known: what was sent by then is as Manager defines it now, or did before. A
+        Manager that does not answer says nothing else, nor does one that refuses what it answered before.
         InlongManagerError if it refuses the first question, ConfigurationError if it has the group on another topic.
         """
         if self._manager is None or time.monotonic() < self._ask_at:
             return False
-        self._ask_at = time.monotonic() + _ASK_AGAIN_SECONDS
         before = self._known
         try:
             if before is None:
@@ -71,7 +72,7 @@ class Definitions:
         except (TransportError, InlongManagerError) as error:
             if before is None and isinstance(error, InlongManagerError):
                 raise
-            self._why = error_text(error)
+            self._why, self._ask_at = error_text(error), time.monotonic() + _ASK_AGAIN_SECONDS
             _log.warning("streams continue with the definitions stored in their tables: %s", self._why)
         return self._known != before
 
@@ -148,8 +149,10 @@ class Definitions:
             raise ConfigurationError(f"its records are not defined: {why}")
         if new is not None and stored is not None and (other := change(stored, new).other) is not None:
             raise ConfigurationError(
-                f"its definition in InLong's Manager changed: {other}. To continue with the new one, remove the "
-                f"property {PROPERTY} from the table (ALTER TABLE ... UNSET TBLPROPERTIES); or use another target"
+                f"its definition in InLong's Manager changed: {other}. First write the records from before the change: "
+                f"run once with --stream {name}, with --until, and with schema-from-inlong instead of inlong-manager. "
+                f"Its file is the former definition, which the table's property {PROPERTY} has. Then remove the "
+                "property (ALTER TABLE ... UNSET TBLPROPERTIES). Or use another target"
             )
         return of_stream(self._settings, name, stored if new is None else new)
 

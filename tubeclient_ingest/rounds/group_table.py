@@ -145,14 +145,16 @@ class GroupTable:
         state = self.state
         return state.record.round if state.record is not None else 0 if state.is_whole else state.sequence
 
-    def check(self) -> None:
-        """Look again, if the last look is old. TableChanged, if the table is not as this run left it."""
+    def check(self, *, waited: bool = False) -> None:
+        """Look again, if the last look is old. TableChanged, if the table is not as this run left it; also if the run
+        has `waited` for one that held the group, and wrote."""
         if time.monotonic() - self._read_at <= READ_AGAIN_SECONDS:
             return
         now, before = self.read_state(), self.state
         if now != before and not goes_on_from(before, now):
             own, other = before.record, now.record
-            if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
+            is_newer = own is not None and other is not None and other.sequence > own.sequence and not other.is_retry
+            if own is not None and other is not None and is_newer and not waited:
                 raise overtaken(self.where, other, f"while this one was at {named(own)}")
             raise TableChanged
         self.state = now

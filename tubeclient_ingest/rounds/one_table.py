@@ -44,6 +44,10 @@ class OneTable:
         starting offsets."""
         return known
 
+    def check(self) -> None:
+        """Look again after the wait for the group. TableChanged: whoever held it wrote."""
+        self.checkpoint.check(waited=True)
+
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         """Say in the checkpoint that the run begins at `start`, unless it says so already: so the next run begins there
         too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""

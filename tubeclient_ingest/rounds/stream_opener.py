@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.table_uris import is_name
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError
 from tubeclient_ingest.commits.beginning import (
@@ -28,7 +29,7 @@ from tubeclient_ingest.rounds.definitions import Definitions
 from tubeclient_ingest.rounds.group_table import GroupTable
 from tubeclient_ingest.rounds.stream_rows import StreamRows
 from tubeclient_ingest.rounds.writing import Writer
-from tubeclient_ingest.settings.group_settings import takes
+from tubeclient_ingest.settings.group_settings import takes, target_of
 from tubeclient_ingest.settings.ingest_settings import TARGET, IngestSettings
 from tubeclient_ingest.settings.inlong_definition import PROPERTY
 from tubeclient_ingest.settings.table_by import REST, StreamId
@@ -60,11 +61,16 @@ class StreamOpener:
         self._chosen: str | None = None
         self._reset: frozenset[str] = frozenset()
         self._is_unknown = False
+        self._owners: dict[str, str] = {}
+        """The streams that have tables, by their names in lower case."""
 
-    def begin(self, chosen: str | None, reset: Collection[str], *, is_unknown: bool) -> None:
+    def begin(
+        self, chosen: str | None, reset: Collection[str], reached: Mapping[StreamId, Reached], *, is_unknown: bool
+    ) -> None:
         """A run begins where the user has `chosen`, and anew in topics that are `reset`. `is_unknown`: the counts table
         does not say where the group's rows end."""
         self._chosen, self._reset, self._is_unknown = chosen, frozenset(reset), is_unknown
+        self._owners = {name.lower(): name for name, known in reached.items() if known.number > 0}
 
     def writer(self, name: StreamId) -> tuple[Writer, JobTable, IngestSettings]:
         """The writer of a stream's table, not opened yet, with the table and the settings of a job for it alone."""
@@ -89,6 +95,7 @@ class StreamOpener:
             stream.number = stream.counted
             if not takes(self._settings, name):
                 return stream
+            self._check_owner(name)
             writer, job_table, settings = self.writer(name)
             if create:
                 self._rows.make_schema(name)
@@ -119,6 +126,12 @@ class StreamOpener:
                 raise
             self.leave(stream, error)
         return stream
+
+    def _check_owner(self, name: StreamId) -> None:
+        """ConfigurationError if the table is another stream's, as catalogs do not tell case."""
+        target = target_of(self._settings, name)
+        if is_name(target) and (owner := self._owners.setdefault(name.lower(), name)) != name:
+            raise ConfigurationError(f"{target} is the table of stream {owner}; rename this stream")
 
     def _chosen_for(self, name: StreamId) -> str | None:
         """Where the user has the group begin. What a user says of one table that others changed is not said of all; and

@@ -101,8 +101,8 @@ class StreamTables:
     ) -> Offsets:
         record = self.checkpoint.state.record
         self.ends.others, self._reset = known, frozenset(reset_offsets)
-        self._opener.begin(chosen, reset_offsets, is_unknown=record is None)
         reached = _streams_of(record)
+        self._opener.begin(chosen, reset_offsets, reached, is_unknown=record is None)
         counted: set[StreamId] = set()
         if reset_offsets or (record is None and chosen == TARGET):
             # What the user says is about all tables. Those are known by their counts.
@@ -137,6 +137,11 @@ class StreamTables:
         # Events of before say what the columns of a table are that is gone.
         first = (ends_of(0, Offsets({}), reached.get(StreamId(name)), known) for name in waiting)
         return lowest([*self.ends.levels(), *(ends for ends in first if expired(ends) is None)])
+
+    def check(self) -> None:
+        for table in (self.checkpoint, *(stream.table for stream in self._streams.values())):
+            if table is not None:
+                table.check(waited=True)
 
     def begun(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()

@@ -138,9 +138,7 @@ class Upserts:
                 f"bring deleted rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
             )
         if detail is None:
-            self._deletes.create(own, properties={_MAPPING: target.properties.get(_MAPPING, "none")})
-            detail = self._deletes.detail()
-            assert detail is not None
+            detail = self._deletes.create(own, properties={_MAPPING: target.properties.get(_MAPPING, "none")})
         elif not known:
             self._check_owner(detail, target)
         if (there := detail.columns.simpleString().lower()) != own.simpleString().lower():

@@ -160,14 +160,9 @@ class Writer:
             how = self.settings
             own = GroupProperty().properties(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
             properties = {**how.table_properties, **own}
-            self._target.create(columns, how.partition_by, how.cluster_by, properties)
-            detail = self.sink.detail()
+            detail = self._target.create(columns, how.partition_by, how.cluster_by, properties)
         if detail is None:
-            raise ConfigurationError(
-                f"{self.sink.where} has files that are not a Delta table; use another target"
-                if create
-                else f"there is no table at {self.sink.where}; start the job"
-            )
+            raise ConfigurationError(f"there is no table at {self.sink.where}; start the job")
         if isinstance(self._target, SparkTable):
             check_key(self._target, detail, text_of_key)
             if writes and self.settings.evolve:

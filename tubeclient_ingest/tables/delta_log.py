@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["DeltaLog", "Entry"]
 
 _MOST_ENTRIES: Final = 100
+_FOLDER: Final = "_delta_log"
+_OF_LOG: Final = re.compile(r"[0-9]{20}\.(json$|.*parquet$)|_last_checkpoint$|_staged_commits$|_sidecars$")
+"""Files of a log that has commits; others are temporary."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +88,13 @@ class DeltaLog:
         return self.handle
 
     def has_files(self) -> bool:
-        """Whether there is anything in the folder."""
+        """Whether there is anything in the folder but a log without commits: whoever made it died before its first."""
         from pyarrow.fs import FileSelector
 
-        try:
-            return bool(self._files.get_file_info(FileSelector("")))
-        except FileNotFoundError:
-            return False
+        def names(folder: str) -> list[str]:
+            return [found.base_name for found in self._files.get_file_info(FileSelector(folder, allow_not_found=True))]
+
+        return {*names("")} > {_FOLDER} or any(map(_OF_LOG.match, names(_FOLDER)))
 
     def create(self, schema: str, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
         """Make the table, with the columns of this JSON. Raises delta-rs's errors."""
@@ -132,7 +136,7 @@ class DeltaLog:
         """A commit; None if it is gone from the log. Read here: delta-rs refuses what Spark writes of a clone, and
         blocks all threads of the process meanwhile."""
         try:
-            with self._files.open_input_stream(f"_delta_log/{version:020}.json") as stream:
+            with self._files.open_input_stream(f"{_FOLDER}/{version:020}.json") as stream:
                 lines = stream.read().splitlines()
         except FileNotFoundError:
             return None

@@ -175,7 +175,7 @@ class IcebergTable:
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    ) -> TableDetail:
         """Make the table, unless it is there."""
         from pyiceberg.exceptions import TableAlreadyExistsError
 
@@ -197,6 +197,10 @@ class IcebergTable:
                     with made.update_spec() as spec:
                         for name in partition_by:
                             spec.add_identity(name)
+        found = self.detail()
+        if found is None:
+            raise ConfigurationError(f"the table {self.where} was removed as soon as it was made; start again")
+        return found
 
     def open_files(self) -> None:
         """From now on a commit of files wants the table as the last look found it."""

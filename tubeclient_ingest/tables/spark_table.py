@@ -118,8 +118,25 @@ class SparkTable:
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
         properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> TableDetail:
+        """Make the table, unless it is there. IngestFailed."""
+        self._create(columns, partition_by, cluster_by, properties)
+        for tries in range(_TRIES):
+            if (found := self.detail()) is not None:
+                return found
+            time.sleep(backoff_ms(tries, random.random()) / 1000)  # perhaps another job is making it
+        raise IngestFailed(
+            f"the table {self.where} cannot be created: its folder has a _delta_log without a commit. A run leaves "
+            "that if it is killed while Spark creates the table. Remove that _delta_log, and start again"
+        )
+
+    def _create(
+        self,
+        columns: StructType,
+        partition_by: Sequence[str],
+        cluster_by: Sequence[str],
+        properties: Mapping[str, str],
     ) -> None:
-        """Make the table, unless it is there."""
         from pyspark.errors import PySparkException
 
         log = None if cluster_by else self.log

@@ -171,7 +171,7 @@ def detail_in_log(log: DeltaLog) -> TableDetail | None:
 def create_in_log(
     log: DeltaLog, columns: StructType, partition_by: Sequence[str], properties: Mapping[str, str]
 ) -> bool:
-    """Make a plain table in a folder that is missing or empty. False: Spark has to, or says what is wrong."""
+    """Make a plain table in a folder that is missing, or has no files. False: Spark has to, or says what is wrong."""
     made = columns.jsonValue()
     for field in made["fields"]:  # as in SQL, only whole columns are NOT NULL
         field["type"] = json.loads(json.dumps(field["type"]), object_hook=_with_nulls)

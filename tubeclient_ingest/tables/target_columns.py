@@ -162,8 +162,12 @@ def _differences(table: StructType, rows: StructType, prefix: str = "") -> Itera
             yield from _differences(kind, wanted, f"{name}.")
         elif kind.simpleString() != wanted.simpleString():
             yield name, kind.simpleString(), wanted.simpleString()
+        elif _REQUIRED.search(kind.json()) and not _REQUIRED.search(wanted.json()):
+            yield name, f"{kind.simpleString()} without nulls in it", kind.simpleString()
 
 
+_REQUIRED: Final = re.compile('"(?:containsNull|valueContainsNull)":false')
+"""Lists and maps without nulls in them: neither Delta nor Iceberg checks that of a row."""
 LENGTH_OF_TEXT: Final = "__CHAR_VARCHAR_TYPE_STRING"
 """Where a column's metadata say that it is VARCHAR(n) or CHAR(n)."""
 _CONSTRAINT: Final = "delta.constraints."

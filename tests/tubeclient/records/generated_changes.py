@@ -139,6 +139,8 @@ def _event(draw: Callable[..., Any], names: list[str]) -> Any:
         "op": op,
         "ts_ms": draw(_number(99)),
     }
+    if not draw(st.integers(0, 3)):
+        event["transaction"] = draw(st.sampled_from([None, {}, {"total_order": 4}, {"id": "a", "total_order": "5"}, 3]))
     wrapping = draw(st.integers(0, 5))
     if wrapping > 1:
         return event

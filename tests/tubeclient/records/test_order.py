@@ -29,11 +29,11 @@ SQL_SERVER = {"connector": "sqlserver", "name": "shop", "db": "d", "ts_ms": 5_00
 def test_the_places_of_each_database() -> None:
     informix = {"connector": "informix", "name": "shop", "db": "d", "commit_lsn": "627404540760620"}
     cases: list[tuple[dict[str, Any], Any]] = [
-        (MYSQL, ("binlog mysql/shop/223344/mysql-bin", [3, 154, 2])),
-        ({**MYSQL, "gtid": f"{UUID}:23"}, (f"binlog {UUID}", [23, 154, 2])),
-        ({**MYSQL, "gtid": f"{UUID.upper()}:blue:7"}, (f"binlog {UUID}:BLUE", [7, 154, 2])),
-        ({**MYSQL, "connector": "mariadb", "gtid": "0-112-23"}, ("domain 0", [23, 154, 2])),
-        ({**MYSQL, "gtid": "odd", "pos": "154"}, ("binlog mysql/shop/223344/mysql-bin", [3, 154, 2])),
+        (MYSQL, ("binlog mysql/shop/223344/mysql-bin", [3, 154])),
+        ({**MYSQL, "gtid": f"{UUID}:23"}, (f"binlog {UUID}", [23, 154])),
+        ({**MYSQL, "gtid": f"{UUID.upper()}:blue:7"}, (f"binlog {UUID}:BLUE", [7, 154])),
+        ({**MYSQL, "connector": "mariadb", "gtid": "0-112-23"}, ("domain 0", [23, 154])),
+        ({**MYSQL, "gtid": "odd", "pos": "154"}, ("binlog mysql/shop/223344/mysql-bin", [3, 154])),
         ({**POSTGRESQL, "lsn": 24023128, "sequence": '["24023119","24023128"]'}, (None, [24023119, 1, 24023128])),
         ({**POSTGRESQL, "lsn": "24023128", "sequence": '[null,"24023128"]'}, (None, [24023128, 1, 24023128])),
         ({**POSTGRESQL, "lsn": 7}, (None, [7, 1, 7])),
@@ -61,6 +61,20 @@ def test_the_places_of_each_database() -> None:
     for (source, (log, position)), (_, own, place) in zip(cases, found, strict=True):
         wanted = f"{source['connector']}/{source['name']}" if log is None else log
         assert (own.lower(), place) == (wanted.lower(), position), source
+
+
+def test_changes_of_a_compressed_transaction() -> None:
+    """They have one `pos`, and rows from 0 on in each statement: the order is the transaction's, or that of arrival."""
+    first, second = ({**MYSQL, "row": row} for row in (3, 0))
+    assert [place for _, _, place in orders(ONE, change(first), change(second))] == [[3, 154]] * 2
+    numbered = [
+        {
+            **event("u", source, before={"id": 1}, after=AFTER),
+            "transaction": {"id": f"{UUID}:23", "total_order": number},
+        }
+        for number, source in ((4, first), ("5", second))
+    ]
+    assert [place for _, _, place in orders(ONE, *numbered)] == [[3, 154, 4], [3, 154, 5]]
 
 
 def test_the_time_is_the_databases() -> None:
@@ -157,7 +171,7 @@ def test_snapshot_between_changes(snapshot: dict[str, Any], before: dict[str, An
 def test_mysql_snapshot_without_server() -> None:
     """By its place it could be later than all changes of a server that took over."""
     [(time, log, position)] = orders(ONE, read({**MYSQL, "server_id": 0}, "true"))
-    assert (time, log, position) == (None, None, [3, 154, 2])
+    assert (time, log, position) == (None, None, [3, 154])
 
 
 def test_another_server_has_another_log() -> None:
