@@ -21,15 +21,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import ConfigurationError
 from tubeclient.printable import printable
 from tubeclient.settings import ClientSettings
+from tubeclient_cli.common.terminal import expected_errors
 from tubeclient_ui import cluster, groups
 from tubeclient_ui.access import ClusterAccess, LagHistory, Rates, shown_error
 from tubeclient_ui.bodies import KINDS, minute, shown_value
 from tubeclient_ui.masks import Masks, text_of
 from tubeclient_ui.queries import Query, search_for
 from tubeclient_ui.search import Searches
+from tubeclient_ui.spark import Spark, SparkBusy
 from tubeclient_ui.texts import COOKIE, LANGUAGES, Translator, language_of
 
 __all__ = ["Options", "Page"]
@@ -64,6 +66,7 @@ class Page:
         self._rates, self._history = Rates(), LagHistory()
         self._moves = groups.GroupMoves(self._access, options.zone, options.zone_name)
         self._searches = Searches(self._access, options.masks, options.zone, options.zone_name)
+        self._spark = Spark()
         self._threads: anyio.CapacityLimiter | None = None
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
@@ -99,8 +102,9 @@ class Page:
         self.app = Starlette(routes=routes)
 
     def close(self) -> None:
-        """End all searches."""
+        """End all searches, and Spark."""
         self._searches.close()
+        self._spark.close()
 
     # How answers are made
 
@@ -121,7 +125,9 @@ class Page:
         def made(request: Request) -> Response:
             try:
                 shown = view(Query(request.query_params))
-            except TubeError as error:
+            except SparkBusy as busy:
+                return self._rendered(request, "busy.html", {"busy": busy})
+            except expected_errors() as error:
                 return self._rendered(request, "error.html", {"error": shown_error(error)})
             return shown if isinstance(shown, Response) else self._rendered(request, template, shown)
 

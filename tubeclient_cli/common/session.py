@@ -55,6 +55,7 @@ def on_spark(
     say: Callable[[str], object] = print_stderr,
     verbose: bool = False,
     stop: threading.Event | None = None,
+    ends_with_spark: bool = True,
 ) -> Iterator[SparkSession]:
     """The session of `make_session`, which ends with the block; `say` tells that it starts. Unreachable if it does not.
 
@@ -68,7 +69,7 @@ def on_spark(
         log = None if verbose else stack.enter_context(SparkLog())
         try:
             try:
-                spark = make_session(name, master, confs, log)
+                spark = make_session(name, master, confs, log, ends_with_spark=ends_with_spark)
             except errors as error:
                 why = start_failure(log.text()) if log is not None else None
                 found = failure(why or str(error))
@@ -85,14 +86,20 @@ def on_spark(
 
 
 def make_session(
-    app_name: str, master: str | None, confs: Mapping[str, str], log: SparkLog | None = None
+    app_name: str,
+    master: str | None,
+    confs: Mapping[str, str],
+    log: SparkLog | None = None,
+    *,
+    ends_with_spark: bool = True,
 ) -> SparkSession:
     """Start a session on `master` (None: all cores of this machine), or use spark-submit's. A `master` as sc://host, or
     settings that ask for it, give a session of Spark Connect.
 
     `confs` override the defaults. Under spark-submit, spark-submit sets master and packages, as
-    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. Raises ConfigurationError if
-    Spark is too old or lacks Delta's jars; MissingPackage.
+    conf/spark-defaults.conf does. With `log` the output of a new JVM goes there. This process ends after the JVM,
+    unless `ends_with_spark` is false. Raises ConfigurationError if Spark is too old or lacks Delta's jars;
+    MissingPackage.
     """
     import pyspark
 
@@ -103,7 +110,8 @@ def make_session(
     if not is_submitted():
         start_jvm(builder, log)
     spark = builder.getOrCreate()
-    end_after_jvm()
+    if ends_with_spark:
+        end_after_jvm()
     if not has_delta(spark):
         end_session(spark)
         raise ConfigurationError(

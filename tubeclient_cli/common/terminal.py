@@ -133,7 +133,7 @@ def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         yield
-    except _expected_errors() as error:
+    except expected_errors() as error:
         print_stderr(f"{program}{command}: {error_text(error)}")
         raise typer.Exit(exit_code(error)) from None
     except BrokenPipeError:  # `| head`: the command ends quietly
@@ -144,7 +144,7 @@ def clear_errors(command: str, program: str = "tubeclient ") -> Iterator[None]:
         raise typer.Exit(ExitCode.FAILED) from None
 
 
-def _expected_errors() -> tuple[type[Exception], ...]:
+def expected_errors() -> tuple[type[Exception], ...]:
     """Errors whose text is for the user."""
     from tubeclient.errors import TubeError
     from tubeclient.extras import MissingPackage
