@@ -17,6 +17,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.html_table import html_table
 from tubeclient.printable import counted
 from tubeclient_ingest.lineage import Lineage, reported
+from tubeclient_ingest.rounds.past_rounds import PastRound, PastRounds
 from tubeclient_ingest.rounds.retrying import Retried, bad_records, retry
 from tubeclient_ingest.rounds.writing import Writer
 from tubeclient_ingest.run import Begins, Engine, Event, IngestSummary, Reading, Round, Run
@@ -75,6 +76,7 @@ class Ingest:
         self._stop = stop or threading.Event()
         self._thread: threading.Thread | None = None
         self._running = threading.Lock()
+        self._past: PastRounds | None = None
         self._error: Exception | None = None
         self._last: Round | None = None
         self._count = 0
@@ -244,6 +246,23 @@ class Ingest:
         with explained(), Engine.on(self._spark, self.settings) as engine:
             done = [retry(writer, reason, dry_run=dry_run) for writer in self._writers_of_bad_records(engine)]
         return Retried(*map(sum, zip(*done, strict=True))) if done else Retried(0, 0)
+
+    def history(self, limit: int = 100) -> list[PastRound]:
+        """Return the job's rounds, by the history of its table: those that are among the table's last commits.
+
+        Args:
+            limit: How many of the table's last commits to look at, those of others too.
+
+        Returns:
+            The rounds, newest first; none if there is no table.
+
+        Raises:
+            ConfigurationError: The table's history cannot be read as the job's.
+            TubeError: As in `run`.
+        """
+        with explained():
+            self._past = self._past or PastRounds(self._spark, self.settings)
+            return self._past.newest(limit)
 
     def bad_records(self) -> DataFrame:
         """Return the group's bad records for the target. Their column `state` is bad, retried or undone.

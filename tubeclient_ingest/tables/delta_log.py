@@ -36,6 +36,8 @@ class Entry:
     version: int
     info: Mapping[str, Any]
     where: str
+    rows: int = 0
+    """In the files that it added, by their statistics."""
 
     @cached_property
     def commit(self) -> Commit:
@@ -140,10 +142,11 @@ class DeltaLog:
                 lines = stream.read().splitlines()
         except FileNotFoundError:
             return None
-        actions = map(json.loads, lines)
-        return Entry(
-            version, next((action["commitInfo"] for action in actions if "commitInfo" in action), {}), self.where
-        )
+        actions = [*map(json.loads, lines)]
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        stats = (action["add"].get("stats") for action in actions if "add" in action)
+        rows = sum(json.loads(text).get("numRecords", 0) for text in stats if text)
+        return Entry(version, info, self.where, rows)
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
