@@ -3,12 +3,11 @@ until a command runs."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,8 +18,6 @@ from tubeclient_cli.common.cluster import spark_confs
 from tubeclient_cli.common.terminal import AsJson, SparkConf, SparkMaster, clear_errors, print_json, table_console
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from tubeclient_ingest.job import Ingest
 
 __all__ = ["bad_records_app"]
@@ -31,7 +28,6 @@ bad_records_app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SHOWN_BYTES: Final = 400
 _TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
@@ -60,8 +56,10 @@ def show(
       tubeclient bad-records show --settings conf/ingest.toml --reason JSON
     """
     with clear_errors("bad-records show"):
+        from tubeclient_cli.facts.bad_records import found_bad_records, place_columns
+
         with _job(settings, spark_master, conf) as job:
-            document = _found(job.bad_records(), reason, since, newest)
+            document = found_bad_records(job.bad_records(), reason, since, newest)
         if json:
             print_json(document)
             return
@@ -70,7 +68,9 @@ def show(
         console = table_console()
         print_rows(console, document["reasons"])
         for record in document["newest"]:
-            place = ", ".join(f"{word} {record[name]}" for name, word in _place().items() if record[name] is not None)
+            place = ", ".join(
+                f"{word} {record[name]}" for name, word in place_columns().items() if record[name] is not None
+            )
             console.print()
             console.print(f"{record['time']}, {place}: {record['reason']}", soft_wrap=True)
             if record["value"] is not None:
@@ -140,53 +140,3 @@ def _job(file: Path, master: str | None, conf: list[str] | None) -> Iterator[Ing
     name = f"tubeclient bad-records of {job.consumer_group}"
     with on_spark(name, master, confs) as spark, explained():
         yield Ingest(spark, settings=job)
-
-
-def _found(records: DataFrame, reason: str | None, since: datetime | None, newest: int) -> dict[str, Any]:
-    """Of `Ingest.bad_records()` those that are bad, with `reason` in their reason (None: all) and not older than
-    `since` (UTC): how many there are, their reasons, the most frequent first, and the newest records."""
-    from pyspark.sql import functions as F
-
-    records = records.where("state = 'bad'")
-    if since is not None:
-        records = records.where(F.unix_seconds("time") >= since.replace(tzinfo=UTC).timestamp())
-    if reason is not None:
-        records = records.where(F.contains(F.lower("reason"), F.lower(F.lit(reason))))
-    # Seconds and not timestamps, which Python would get in the session's time zone.
-    records = records.withColumn("time", F.unix_micros("time") / 1e6)
-    reason_alone = F.regexp_replace("reason", ", at byte [0-9]+$", "").alias("reason")
-    counts = records.groupBy(reason_alone).agg(F.count("*").alias("records"), F.max("time").alias("newest"))
-    reasons = [row.asDict() for row in counts.orderBy(F.desc("records"), "reason").collect()]
-    order = (F.desc("time"), F.desc("sequence"), "partitionKey", "messageId", "recordIndex")
-    rows = (
-        records.orderBy(*order).select("time", "reason", *_place(), "value").limit(newest).collect() if reasons else []
-    )
-    shown = []
-    for row in rows:
-        value = row.value
-        text = None if value is None else base64.b64encode(value).decode()
-        shown.append({**row.asDict(), "time": _iso(row.time), "value": _shown(value), "valueBase64": text})
-    return {
-        "records": sum(row["records"] for row in reasons),
-        "reasons": [{**row, "newest": _iso(row["newest"])} for row in reasons],
-        "newest": shown,
-    }
-
-
-def _place() -> dict[str, str]:
-    """The columns that name a record, and what people call them."""
-    from spark_source.typed.columns import PLACE_WORDS
-
-    return {"inlongStreamId": "stream", **PLACE_WORDS}
-
-
-def _shown(value: bytes | None) -> str | None:
-    """The first bytes as text; what is not printable ASCII as \\x.."""
-    if value is None:
-        return None
-    text = "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in value[:_SHOWN_BYTES])
-    return text if len(value) <= _SHOWN_BYTES else f"{text}... ({len(value):,} bytes)"
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

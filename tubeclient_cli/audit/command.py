@@ -78,7 +78,7 @@ def audit(
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):
             raise ConfigurationError("audit needs the --settings of a job with inlong-group, or its --counts")
         table, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
-        group, hours = _read(table, options, None if job is None else job.inlong_group)
+        group, hours = read_counts(table, options, None if job is None else job.inlong_group)
         sent = None
         if service is not None:
             without = set[str]() if job is None else left_out(job)
@@ -108,7 +108,7 @@ def audit(
             raise typer.Exit(ExitCode.FAILED)
 
 
-def _read(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
+def read_counts(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
     """The group, or the only one, and what the counts table says of it. ConfigurationError for a group that it lacks;
     Unreachable if it cannot be read as one."""
     from offsets_store.errors import scrub

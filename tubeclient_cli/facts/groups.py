@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tubeclient.errors import ConfigurationError, TubeError, UnknownGroup
-from tubeclient.keys import PartitionKey
+from tubeclient.keys import PartitionKey, StoreBounds, rows_behind
 from tubeclient.names import why_no_group
 from tubeclient.printable import counted
 from tubeclient_cli.facts.places import Moves, moves_to
@@ -75,6 +75,13 @@ def _group_json(
             for position in (() if positions is None else positions.positions)
         ],
     }
+
+
+def messages_behind(limits: Mapping[PartitionKey, StoreBounds], at: Mapping[PartitionKey, int]) -> int:
+    """The most messages between `at` and the ends of these partitions. One that is not in `at` counts from its
+    beginning."""
+    ends = {key: bounds.max_offset for key, bounds in limits.items()}
+    return rows_behind(ends, {key: bounds.nearest(at.get(key, 0)) for key, bounds in limits.items()})
 
 
 def check_offline(admin: Admin, group: str) -> None:

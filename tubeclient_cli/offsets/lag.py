@@ -21,6 +21,7 @@ from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import further_options, with_web_port
 from tubeclient_cli.common.tables import beyond_end, print_rows, time_text
+from tubeclient_cli.facts.groups import messages_behind
 
 _FLAGS = {"offsetstable": "--offsets-table", "subscribepattern": "--topic-pattern", "messagetimezone": "--time-zone"}
 
@@ -74,12 +75,11 @@ def progress_json(progress: GroupProgress, brokers: Brokers | None) -> dict[str,
     beyond = []
     if brokers is not None:
         limits = {key: brokers.bounds[key.store] for key in sorted(brokers.view.partitions())}
-        ends = {key: bounds.max_offset for key, bounds in limits.items()}
         at = progress.positions
-        behind = rows_behind(ends, {key: bounds.nearest(at.get(key, 0)) for key, bounds in limits.items()})
+        behind = messages_behind(limits, at)
         expired = rows_behind({key: limits[key].min_offset for key in limits.keys() & at.keys()}, at)
         lags = {key: (bounds.max_offset, bounds.rows_behind(at.get(key))) for key, bounds in limits.items()}
-        beyond = [str(key) for key, end in ends.items() if at.get(key, 0) > end]
+        beyond = [str(key) for key, bounds in limits.items() if at.get(key, 0) > bounds.max_offset]
     return {
         "topicSet": progress.group.topic_set,
         "sequence": progress.sequence,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from typer.testing import CliRunner, Result
 
 from tubeclient_cli.app import app
-from tubeclient_cli.bad_records import _found
+from tubeclient_cli.facts.bad_records import found_bad_records
 from tubeclient_ingest.job import Ingest
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: DataFrame) ->
 def test_the_newest_of_those_that_are_chosen(
     records: DataFrame, reason: str | None, since: datetime | None, newest: int, found: list[int]
 ) -> None:
-    assert [one["messageId"] for one in _found(records, reason, since, newest)["newest"]] == found
+    document = found_bad_records(records, reason, since, newest)
+    assert [one["messageId"] for one in document["newest"]] == found
 
 
 @pytest.mark.spark
