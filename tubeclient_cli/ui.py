@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ import typer
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.keys import joined_address
-from tubeclient_cli.common.cluster import Masters, check_address, further_options, settings_of
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, check_address, further_options, of_environment, settings_of
 from tubeclient_cli.common.terminal import FurtherOptions, TimeZone, clear_errors, until_interrupted
 
 _LIMITS = {"rpcTimeout": "5s", "retryLimit": "10s"}
@@ -22,7 +23,17 @@ _LOOPBACK = "127.0.0.1", "localhost", "::1"
 
 
 def ui(
-    master_servers: Masters,
+    settings: Annotated[
+        Path | None, typer.Option(help="An ingest job's TOML file, for a view of the job. It has the masters too.")
+    ] = None,
+    master_servers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            help="The cluster's masters. Default: the settings file's, otherwise TUBECLIENT_MASTER_SERVERS of the "
+            "environment.",
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(metavar="P", help="The port to listen on; 0: any free one.")] = 8720,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="The address to listen on; others than this machine's have no TLS.")
@@ -53,7 +64,7 @@ def ui(
 
     Example:
 
-      tubeclient ui --master-servers 10.0.0.1:8715 --mask password
+      tubeclient ui --settings conf/ingest.toml --mask password
     """
     with clear_errors("ui"):
         with brought_by("ui"):
@@ -61,8 +72,11 @@ def ui(
             import pyarrow  # noqa: F401
             import starlette  # noqa: F401
             import uvicorn
+        from spark_source.options.access import client_settings
+        from spark_source.options.given import parse_options
         from tubeclient.wire.message_time import zone_named
         from tubeclient_ui.app import Options, Page
+        from tubeclient_ui.job import JobFile
         from tubeclient_ui.masks import Masks
         from tubeclient_ui.security import Guard
 
@@ -71,12 +85,22 @@ def ui(
         public = urlsplit(public_url)
         if public_url and (public.scheme not in ("http", "https") or not public.netloc):
             raise ConfigurationError(f"--public-url is {public_url!r}; write it as https://tube.example.com/ui")
-        settings = settings_of(master_servers, {**_LIMITS, **further_options(option)})
-        options = Options(zone, zone.key, Masks(mask or []), allow_changes, not without_messages)
+        job, given = None, further_options(option)
+        if settings is not None:
+            with brought_by("spark"):
+                import pyspark  # noqa: F401
+
+            job = JobFile(settings, {"master_servers": master_servers, "source_options": given}, of_environment())
+            client = client_settings(parse_options(job.settings(**_LIMITS).options("earliest")))
+        elif masters := master_servers or of_environment().get("master_servers"):
+            client = settings_of(str(masters), {**_LIMITS, **given})
+        else:
+            raise ConfigurationError(f"--master-servers is missing; give it, or --settings, or set {MASTERS_VARIABLE}")
+        options = Options(zone, zone.key, Masks(mask or []), allow_changes, not without_messages, job)
         listening = _listening(host, port)
         port = listening.getsockname()[1]
         names = {joined_address(name, port) for name in (host, *_LOOPBACK)} | {public.netloc.lower()}
-        page = Page(settings, options)
+        page = Page(client, options)
         token = secrets.token_urlsafe(32)
         app = Guard(
             page.app,

@@ -28,6 +28,7 @@ from tubeclient_cli.common.terminal import expected_errors
 from tubeclient_ui import cluster, groups
 from tubeclient_ui.access import ClusterAccess, LagHistory, Rates, shown_error
 from tubeclient_ui.bodies import KINDS, minute, shown_value
+from tubeclient_ui.job import JobFile, JobViews
 from tubeclient_ui.masks import Masks, text_of
 from tubeclient_ui.queries import Query, search_for
 from tubeclient_ui.search import Searches
@@ -55,6 +56,7 @@ class Options:
     masks: Masks
     allow_changes: bool = False
     with_messages: bool = True
+    job: JobFile | None = None
 
 
 class Page:
@@ -76,7 +78,7 @@ class Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"n": "{:,}".format, "sh": shlex.quote}
+        self._templates.filters |= {"n": "{:,}".format, "sh": shlex.quote, "zip": zip}
         views: dict[str, View] = {
             "cluster": lambda query: cluster.cluster_view(self._access, self._rates, query.text("q"), query.page),
             "topic": lambda query: cluster.topic_view(self._access, self._rates, query.text("name"), query.page),
@@ -84,10 +86,14 @@ class Page:
             "group": lambda query: groups.group_view(self._access, self._history, query.text("name"), query.page),
             "move": self._planned,
         }
+        if options.job is not None:
+            how = options.masks, options.with_messages
+            job = JobViews(options.job, self._access, self._history, self._spark, *how)
+            views |= {"job": job.rounds, "streams": job.streams, "bad": job.bad, "retry": job.retry}
         routes: list[BaseRoute] = [Route(f"/{name}", self._view(name, view)) for name, view in views.items()]
         routes += [
             Route("/", lambda request: RedirectResponse(f"{request.scope['root_path']}/cluster")),
-            Route("/moves", self._part("moved.html", self._moved), methods=["POST"]),
+            Route("/moves", self._part("moved.html", self._changing(self._moved)), methods=["POST"]),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ]
         if options.with_messages:
@@ -99,6 +105,14 @@ class Page:
                 Route("/messages/stop", self._part("more.html", self._stop), methods=["POST"]),
                 Route("/messages/lines", self._part("", self._lines)),
             ]
+        if options.job is not None:
+            retry = self._part("retried.html", self._changing(lambda query: job.retried(query, wanted=True)))
+            routes += [
+                Route("/retries", retry, methods=["POST"]),
+                Route("/retries", self._part("retried.html", lambda query: job.retried(query, wanted=False))),
+            ]
+            if options.with_messages:
+                routes.append(Route("/bad/record", self._part("record.html", job.record)))
         self.app = Starlette(routes=routes)
 
     def close(self) -> None:
@@ -141,6 +155,14 @@ class Page:
 
         return answer
 
+    def _changing(self, view: View) -> View:
+        def answer(query: Query) -> dict[str, Any] | Response:
+            if not self._options.allow_changes:
+                raise ConfigurationError("this page changes nothing; --allow-changes lets it")
+            return view(query)
+
+        return answer
+
     def _rendered(self, request: Request, template: str, shown: Mapping[str, Any]) -> HTMLResponse:
         query = Query(request.query_params)
         prefix = request.scope.get("root_path", "")
@@ -161,6 +183,7 @@ class Page:
             shown_value=shown_value,
             text_of=text_of,
             minute=minute,
+            moment=lambda at: at.astimezone(self._options.zone).isoformat(" ", "seconds") if at else "",
             time_text=lambda ms: datetime.fromtimestamp(ms / 1000, self._options.zone).isoformat(" "),
             **shown,
         )
@@ -176,8 +199,6 @@ class Page:
         return {"plan": moves, "key": key}
 
     def _moved(self, query: Query) -> dict[str, Any]:
-        if not self._options.allow_changes:
-            raise ConfigurationError("this page changes nothing; --allow-changes lets it")
         return {"group": self._moves.move(query.text("plan"))}
 
     # Messages

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any, Final
 
 from tubeclient.printable import printable
 from tubeclient_ui.masks import text_of
 
-__all__ = ["KINDS", "minute", "shown_lines", "shown_value"]
+__all__ = ["KINDS", "minute", "shown_lines", "shown_value", "with_fault"]
 
 KINDS: Final = ("text", "json", "hex")
 _MOST_CHARACTERS: Final = 100_000
 _MOST_HEX_BYTES: Final = 16_384
+_FAULT: Final = re.compile(r", at byte ([0-9]{1,9})$")
 
 
 def shown_lines(text: str) -> str:
@@ -33,6 +35,22 @@ def shown_value(row: dict[str, Any], kind: str, most: int = _MOST_CHARACTERS) ->
     if kind == "json":
         text = _indented(text)
     return shown_lines(text[:most]), len(text) > most
+
+
+def with_fault(row: dict[str, Any], kind: str, reason: str) -> tuple[str, str, str, bool]:
+    """The value of `shown_value` up to the byte that the reason names, that byte or its character, what follows, and
+    whether something is left out. Without such a place all is in the first text: JSON that is indented has none."""
+    value, cut = shown_value(row, kind)
+    found = _FAULT.search(reason)
+    if found is None or "base64" not in row or (kind == "json" and value != shown_value(row, "text")[0]):
+        return value, "", "", cut
+    at, data = int(found[1]), base64.b64decode(row["base64"])
+    if kind == "hex":
+        begin, length = at // 16 * 74 + 8 + at % 16 * 3, 2
+    else:
+        begin = len(shown_lines(data[:at].decode("utf-8", "replace")))
+        length = len(shown_lines(data[at : at + 4].decode("utf-8", "replace")[:1]))
+    return value[:begin], value[begin : begin + length] or " ", value[begin + length :], cut
 
 
 def minute(text: str) -> str:

@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -38,6 +38,8 @@ class SparkBusy(Exception):
     def __init__(self, seconds: float, *, starts: bool) -> None:
         super().__init__()
         self.seconds, self.starts = seconds, starts
+        self.query: Mapping[str, str] = {}
+        """What the next question has in its address besides."""
 
 
 class SparkFailed(TubeError):
@@ -104,10 +106,16 @@ class Spark:
             raise SparkBusy(seconds, starts=True) from None
 
     def result(
-        self, key: Hashable, work: Callable[[SparkSession], T], *, seconds: float = 60.0, fresh_seconds: float = 5.0
+        self,
+        key: Hashable,
+        work: Callable[[SparkSession], T],
+        *,
+        seconds: float = 60.0,
+        fresh_seconds: float = 5.0,
+        with_former: bool = False,
     ) -> T:
         """What `work` returns or raises, on a thread; SparkBusy until then. It ends after `seconds`. After
-        `fresh_seconds` the next call brings it anew, and meanwhile has the former result."""
+        `fresh_seconds` the next call brings it anew; `with_former`: meanwhile the former result is good enough."""
         spark = self.session()
         with self._lock:
             found = self._works.get(key)
@@ -121,7 +129,7 @@ class Spark:
                 threading.Thread(target=found.run, args=(spark, work), name=name, daemon=True).start()
         if found.is_late:
             raise SparkFailed(f"no answer from Spark within {seconds:.0f} s")
-        future: Future[T] = found.before or found.future
+        future: Future[T] = (with_former and found.before) or found.future
         try:
             return future.result(_WAIT_SECONDS)
         except TimeoutError:

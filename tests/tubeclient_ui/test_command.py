@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from embedded_tubemq import EmbeddedTubeMQ
 from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient_cli.app import app
 
 SECONDS = 30
 
@@ -21,7 +24,14 @@ SECONDS = 30
 @contextmanager
 def running(tube: EmbeddedTubeMQ, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The process, and the link that it printed."""
-    command = [sys.executable, "-m", "tubeclient_cli", "ui", "--port", "0", *words, *ClusterCommands.of(tube).where]
+    with running_alone(*words, *ClusterCommands.of(tube).where) as found:
+        yield found
+
+
+@contextmanager
+def running_alone(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The same, with no more than these words."""
+    command = [sys.executable, "-m", "tubeclient_cli", "ui", "--port", "0", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -76,6 +86,28 @@ def test_behind_a_proxy(tube: EmbeddedTubeMQ) -> None:
 def test_what_is_wrong_is_one_line(tube: EmbeddedTubeMQ, words: list[str], fault: str) -> None:
     """With what to write."""
     assert fault in ClusterCommands.of(tube).error("ui", *words)
+
+
+def test_the_masters_of_a_job(tube: EmbeddedTubeMQ, tmp_path: Path) -> None:
+    """Its settings file names them, and so its cluster is shown; what is wrong with it is told before any page."""
+    file = tmp_path / "ingest.toml"
+    masters = f'master-servers = "{tube.master_address}"'
+    own = 'consumer-group = "etl"\ntopics = ["clicks"]\ntarget = "/t"'
+    file.write_text(f"[ingest]\n{masters}\n{own}\n[source]\nmasterWebPort = {tube.master_web_port}\n")
+    with running_alone("--settings", str(file)) as (_, link):
+        _, _, cookie = asked(link, "/" + link.partition("//")[2].partition("/")[2])
+        known = {"Cookie": cookie.partition(";")[0]}
+        assert '<a href="/job">Job</a>' in asked(link, "/cluster", **known)[1]
+        assert "clicks</a>" in asked(link, "/cluster", **known, **{"HX-Request": "true"})[1]
+    with running(tube) as (_, link):
+        path = "/" + link.partition("//")[2].partition("/")[2]
+        known = {"Cookie": asked(link, path)[2].partition(";")[0]}
+        assert "/job" not in asked(link, "/cluster", **known)[1]
+        assert asked(link, "/job", **known)[0] == 404
+    file.write_text("[ingest]\nfarmat = 1\n")
+    assert "farmat" in ClusterCommands.of(tube).error("ui", "--settings", str(file))
+    done = CliRunner().invoke(app, ["ui"], env={"TUBECLIENT_MASTER_SERVERS": ""})
+    assert (done.exit_code, "--master-servers is missing; give it" in done.stderr) == (2, True)
 
 
 def test_a_missing_package_is_one_line(tube: EmbeddedTubeMQ, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,9 @@ def test_a_result_is_had_until_it_is_old(starts: Starts) -> None:
     assert asked(lambda: spark.result("key", work)) == 1
     assert asked(lambda: spark.result("key", work)) == 1
     go.clear()
-    assert spark.result("key", work, fresh_seconds=0) == 1
+    assert spark.result("key", work, fresh_seconds=0, with_former=True) == 1
+    with pytest.raises(SparkBusy):
+        spark.result("key", work)
     go.set()
     wait_for(lambda: asked(lambda: spark.result("key", work)) == 2, "the second")
     with pytest.raises(ConfigurationError, match="not the third"):

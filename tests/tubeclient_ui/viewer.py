@@ -40,7 +40,7 @@ def client_of(settings: ClientSettings, options: Options | None = None, public_u
 class Viewer:
     """Somebody who opened the link."""
 
-    def __init__(self, settings: ClientSettings, *masks: str, **options: bool) -> None:
+    def __init__(self, settings: ClientSettings, *masks: str, **options: Any) -> None:
         zone = ZoneInfo("UTC")
         self.client = client_of(settings, Options(zone, zone.key, Masks(masks), **options))
         assert self.client.get(f"/cluster?token={TOKEN}").status_code == 200

@@ -1,0 +1,276 @@
+"""The views of an ingest job: its rounds, its streams, its bad records, and their retry, which shows its dry run first.
+
+The settings file is read for each view, as the user corrects it before a retry.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import secrets
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.keys import PartitionKey
+from tubeclient_cli.audit.command import read_counts
+from tubeclient_cli.audit.verdicts import judged
+from tubeclient_cli.facts.bad_records import found_bad_records, place_columns
+from tubeclient_cli.facts.groups import messages_behind
+from tubeclient_ingest.settings.group_settings import target_of
+from tubeclient_ingest.settings.load_settings import load_settings
+from tubeclient_ingest.settings.table_by import COUNTS
+from tubeclient_ui.access import ClusterAccess, LagHistory, shown_error
+from tubeclient_ui.bodies import with_fault
+from tubeclient_ui.cluster import PAGE_ROWS, Problem, page_of, silent_problems
+from tubeclient_ui.masks import Masks
+from tubeclient_ui.queries import Query
+from tubeclient_ui.spark import Spark, SparkBusy
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tubeclient_ingest.job import Ingest
+    from tubeclient_ingest.rounds.past_rounds import PastRound
+    from tubeclient_ingest.rounds.retrying import Retried
+    from tubeclient_ingest.settings.ingest_settings import IngestSettings
+
+__all__ = ["JobFile", "JobViews"]
+
+_MOST_COMMITS: Final = 1_000
+_NEWEST: Final = 50
+_MOST_PLANS: Final = 16
+_RETRY_SECONDS: Final = 3_600.0
+_NAME: Final = re.compile(r"^.* appears twice", re.DOTALL)
+"""The reason that has a name of the record's own; no reason has a value."""
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """An ingest job's settings file, and what the command was given and the environment has beside it."""
+
+    path: Path
+    given: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+
+    def settings(self, **source_options: str) -> IngestSettings:
+        """The settings as the file has them now, overridden by what was given and these options. ConfigurationError."""
+        given = {**self.given, "source_options": {**source_options, **self.given["source_options"]}}
+        return load_settings(self.path, given, self.defaults)
+
+
+class _Plan:
+    """A retry whose dry run was shown."""
+
+    def __init__(self, settings: IngestSettings, reason: str) -> None:
+        self.settings, self.reason = settings, reason
+        self.is_wanted = False
+        self.once = threading.Lock()
+
+
+class JobViews:
+    """Each method makes a view of a query. They raise TubeError, and SparkBusy until Spark has the answer."""
+
+    def __init__(
+        self, file: JobFile, access: ClusterAccess, history: LagHistory, spark: Spark, masks: Masks, with_messages: bool
+    ) -> None:
+        self._file, self._access, self._history, self._spark = file, access, history, spark
+        self._masks, self._with_messages = masks, with_messages
+        self._lock = threading.Lock()
+        self._job: Ingest | None = None
+        self._plans: OrderedDict[str, _Plan] = OrderedDict()
+        self._retries = 0
+
+    def _of(self, spark: SparkSession, settings: IngestSettings) -> Ingest:
+        """The job, which knows what it read of the history before."""
+        from tubeclient_ingest.job import Ingest
+
+        with self._lock:
+            if self._job is None or self._job.settings != settings:
+                self._job = Ingest(spark, settings=settings)
+            return self._job
+
+    def rounds(self, query: Query) -> dict[str, Any]:
+        """The rounds of the history, newest first, and how far the job is behind the brokers now."""
+        settings = self._file.settings()
+        limit = _MOST_COMMITS if query.page else 2 * PAGE_ROWS
+        found = self._spark.result(
+            ("history", settings.target, settings.consumer_group, limit),
+            lambda spark: self._of(spark, settings).history(limit),
+            with_former=True,
+        )
+        silent: dict[int, TubeError] = {}
+        behind, problems = None, []
+        try:
+            behind = self._behind(settings, next((one.end_offsets for one in found if not one.is_undone), {}), silent)
+        except TubeError as error:
+            doctor = f"tubeclient doctor {self._access.command}"
+            problems = [Problem("The cluster could not be asked", {}, shown_error(error), doctor)]
+        rates, shares = _lines(found)
+        return {
+            "settings": settings,
+            "rounds": page_of(found, query.page),
+            "rates": rates,
+            "shares": shares,
+            "behind": behind,
+            "lag": self._history.after(f"job {settings.consumer_group}", time.time(), behind),
+            "problems": [*problems, *silent_problems(self._access, silent)],
+        }
+
+    def _behind(
+        self, settings: IngestSettings, at: Mapping[PartitionKey, int], silent: dict[int, TubeError]
+    ) -> int | None:
+        admin = self._access.admin()
+        bounds = admin.store_bounds(settings.topics, silent=silent)
+        keys = [key for topic in admin.topics(settings.topics) for key in topic.partitions()]
+        return None if silent else messages_behind({key: bounds[key.store] for key in keys}, at)
+
+    def streams(self, query: Query) -> dict[str, Any]:
+        """Each stream with the counts of a day of its records' times, by UTC, as `tubeclient audit` judges them."""
+        settings, begin = self._file.settings(), _day(query.text("day")) or datetime.now(UTC)
+        day = begin.date()
+        if not settings.has_streams:
+            raise ConfigurationError("this job writes one table, and so has no streams; its rounds have the counts")
+        counts = read_counts(target_of(settings, COUNTS), settings.storage_options, settings.inlong_group)[1]
+        lines = judged(counts, None, datetime(day.year, day.month, day.day, tzinfo=UTC))
+        rows: dict[tuple[str, bool], Counter[str]] = {}
+        states: dict[tuple[str, bool], set[str]] = {}
+        for line in lines:
+            if line["hour"] is None or line["hour"].startswith(day.isoformat()):
+                key = line["stream"], line["hour"] is None
+                rows.setdefault(key, Counter()).update({it: line[it] for it in ("received", "written", "bad")})
+                states.setdefault(key, set()).add(line["state"])
+        found = [
+            {"stream": key[0], "timeless": key[1], **of, "state": min(states[key], key=_STATES.index)}
+            for key, of in rows.items()
+        ]
+        near = {"before": day - timedelta(1), "after": day + timedelta(1) if day < datetime.now(UTC).date() else None}
+        return {"streams": page_of(found, query.page), "day": day, **near, "file": self._file.path}
+
+    def bad(self, query: Query) -> dict[str, Any]:
+        """The bad records by reason and by day, and the newest ones."""
+        reason, day, record_id = query.text("reason"), _day(query.text("day")), query.text("id")
+        if reason != self._shown(reason):
+            raise ConfigurationError("this reason is masked")
+        found = self._found(reason, day, record_id)
+        reasons = Counter[str]()
+        for row in found["reasons"]:
+            reasons[self._shown(row["reason"])] += row["records"]
+        newest = [
+            {**row, "reason": self._shown(row["reason"]), "value": self._value(row["value"])} for row in found["newest"]
+        ]
+        return {"found": found, "reasons": reasons.most_common(PAGE_ROWS), "newest": newest}
+
+    def record(self, query: Query) -> dict[str, Any]:
+        """One bad record with its bytes."""
+        found = self._found("", None, query.text("id"))["newest"]
+        if not found:
+            raise ConfigurationError("this record is not bad by now, or its table does not have it")
+        row, reason = found[0], self._shown(found[0]["reason"])
+        if row["valueBase64"] is None:
+            value, cut = None, False
+        else:
+            *value, cut = with_fault(
+                self._masks.hide({"bad": reason, "base64": row["valueBase64"]}), query.text("show"), reason
+            )
+        return {"row": row, "reason": reason, "places": place_columns(), "value": value, "cut": cut}
+
+    def _found(self, reason: str, day: datetime | None, record_id: str) -> dict[str, Any]:
+        settings = self._with_bad_records()
+
+        def work(spark: SparkSession) -> dict[str, Any]:
+            records = self._of(spark, settings).bad_records()
+            how: dict[str, Any] = {"days": 1, "record_id": record_id or None}
+            found = found_bad_records(records, reason or None, day, 1 if record_id else _NEWEST, **how)
+            for row in found["newest"] if not record_id else ():  # not to have all of them in memory
+                row["valueBase64"] = None
+            return found
+
+        key = "bad", self._retries, settings.bad_records, settings.target, reason, day, record_id
+        return self._spark.result(key, work, fresh_seconds=15.0)
+
+    def _with_bad_records(self) -> IngestSettings:
+        settings = self._file.settings()
+        if settings.bad_records is None:
+            raise ConfigurationError(f"{self._file.path} has no bad-records in [ingest]; name the table")
+        return settings
+
+    def _shown(self, reason: str) -> str:
+        return self._masks.text(reason if self._with_messages else _NAME.sub("a name appears twice", reason))
+
+    def _value(self, value: str | None) -> str | None:
+        if not self._with_messages or value is None:
+            return None
+        return str(self._masks.hide({"bad": "", "value": value})["value"])
+
+    def retry(self, query: Query) -> dict[str, Any]:
+        """What a retry would do, once that is wanted."""
+        reason, key = query.text("reason"), query.text("plan")
+        shown = {"file": self._file.path, "reason": reason, "found": None, "key": key}
+        if not query.text("dry"):
+            return shown
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                key, plan = secrets.token_urlsafe(8), _Plan(self._with_bad_records(), reason)
+                self._plans[key] = plan
+                if len(self._plans) > _MOST_PLANS:
+                    self._plans.popitem(last=False)
+        try:
+            return {**shown, "found": self._retried(key, plan, dry_run=True), "key": key}
+        except SparkBusy as busy:
+            busy.query = {"plan": key}
+            raise
+
+    def retried(self, query: Query, *, wanted: bool) -> dict[str, Any]:
+        """Do what a dry run showed, once, if it is `wanted`, or was before; what it did."""
+        with self._lock:
+            plan = self._plans.get(query.text("plan"))
+            if plan is None or not (plan.is_wanted or wanted):
+                raise ConfigurationError("this dry run is forgotten; make another one")
+            plan.is_wanted = True
+        return {"found": self._retried(query.text("plan"), plan, dry_run=False)}
+
+    def _retried(self, key: str, plan: _Plan, *, dry_run: bool) -> Retried:
+        def work(spark: SparkSession) -> Retried:
+            from tubeclient_ingest.job import Ingest
+
+            if not dry_run and not plan.once.acquire(blocking=False):
+                raise ConfigurationError("this retry is done; make another dry run")
+            found = Ingest(spark, settings=plan.settings).retry(plan.reason or None, dry_run=dry_run)
+            self._retries += not dry_run
+            return found
+
+        return self._spark.result(("retry", key, dry_run), work, seconds=_RETRY_SECONDS, fresh_seconds=math.inf)
+
+
+_STATES: Final = ("missing", "edge", "complete")
+
+
+def _day(text: str) -> datetime | None:
+    """Its beginning, by UTC; None without a text. ConfigurationError."""
+    try:
+        found = date.fromisoformat(text) if text else None
+    except ValueError:
+        raise ConfigurationError(f"day is {text[:20]!r}; write it as 2026-11-21") from None
+    return None if found is None else datetime(found.year, found.month, found.day, tzinfo=UTC)
+
+
+def _lines(found: Sequence[PastRound]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Rows per second since the round before, and the share of bad records in percent, over time."""
+    rounds = [one for one in reversed(found) if not (one.is_undone or one.is_retry) and one.timestamp is not None]
+    rates, shares, before = [], [], None
+    for one in rounds:
+        at = one.timestamp.timestamp() if one.timestamp else 0.0
+        if before is not None and at > before:
+            rates.append((at, round((one.rows or 0) / (at - before), 1)))
+        if total := (one.rows or 0) + one.bad_rows:
+            shares.append((at, round(100 * one.bad_rows / total, 3)))
+        before = at
+    return rates, shares
