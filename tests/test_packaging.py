@@ -375,11 +375,16 @@ LAYERS = {
         | {"tubeclient", "spark_source", "tubeclient_ingest"},
         OUTSIDE_WORLD,
     ),
-    # What commands and the page show: no terminal, no Spark.
-    "tubeclient_cli/facts": Layer({"tubeclient", "spark_source.offsets", "spark_source.options"}, NETWORK),
+    # What commands and the page show: no terminal, and no Spark but frames that are given.
+    "tubeclient_cli/facts": Layer(
+        {"tubeclient", "spark_source.offsets", "spark_source.options", "spark_source.typed.columns", "pyspark.sql"},
+        NETWORK,
+    ),
     "tubeclient_ui": Layer(
         {"starlette", "jinja2", "markupsafe", "anyio", "pyarrow"}
-        | {"tubeclient", "spark_source.offsets", "tubeclient_cli.facts"},
+        | {"tubeclient", "spark_source.offsets", "tubeclient_cli.facts"}
+        # Spark, and the job, as commands have them.
+        | {"pyspark", "tubeclient_cli.common", "tubeclient_cli.audit", "tubeclient_ingest"},
         NETWORK | {"tubeclient.net", "subprocess"},
     ),
     # What a message, a filter and a mask are is judged of what is given.

@@ -45,6 +45,8 @@ __all__ = ["JobFile", "JobViews"]
 
 _MOST_COMMITS: Final = 1_000
 _NEWEST: Final = 50
+_SMALL: Final = 20_000
+"""Characters of base64."""
 _MOST_PLANS: Final = 16
 _RETRY_SECONDS: Final = 3_600.0
 _NAME: Final = re.compile(r"^.* appears twice", re.DOTALL)
@@ -65,7 +67,7 @@ class JobFile:
         return load_settings(self.path, given, self.defaults)
 
 
-class _Plan:
+class _RetryPlan:
     """A retry whose dry run was shown."""
 
     def __init__(self, settings: IngestSettings, reason: str) -> None:
@@ -84,7 +86,9 @@ class JobViews:
         self._masks, self._with_messages = masks, with_messages
         self._lock = threading.Lock()
         self._job: Ingest | None = None
-        self._plans: OrderedDict[str, _Plan] = OrderedDict()
+        self._plans: OrderedDict[str, _RetryPlan] = OrderedDict()
+        self._listed: Mapping[str, dict[str, Any]] = {}
+        """The records of the last list, with their bytes."""
         self._retries = 0
 
     def _of(self, spark: SparkSession, settings: IngestSettings) -> Ingest:
@@ -108,7 +112,9 @@ class JobViews:
         silent: dict[int, TubeError] = {}
         behind, problems = None, []
         try:
-            behind = self._behind(settings, next((one.end_offsets for one in found if not one.is_undone), {}), silent)
+            behind = self._behind(
+                settings, next((past.end_offsets for past in found if not past.is_undone), {}), silent
+            )
         except TubeError as error:
             doctor = f"tubeclient doctor {self._access.command}"
             problems = [Problem("The cluster could not be asked", {}, shown_error(error), doctor)]
@@ -169,7 +175,8 @@ class JobViews:
 
     def record(self, query: Query) -> dict[str, Any]:
         """One bad record with its bytes."""
-        found = self._found("", None, query.text("id"))["newest"]
+        known = self._listed.get(query.text("id"))
+        found = [known] if known else self._found("", None, query.text("id"))["newest"]
         if not found:
             raise ConfigurationError("this record is not bad by now, or its table does not have it")
         row, reason = found[0], self._shown(found[0]["reason"])
@@ -188,8 +195,10 @@ class JobViews:
             records = self._of(spark, settings).bad_records()
             how: dict[str, Any] = {"days": 1, "record_id": record_id or None}
             found = found_bad_records(records, reason or None, day, 1 if record_id else _NEWEST, **how)
-            for row in found["newest"] if not record_id else ():  # not to have all of them in memory
-                row["valueBase64"] = None
+            if not record_id:  # Spark would take seconds for each again; large ones would fill the memory
+                small = [row for row in found["newest"] if len(row["valueBase64"] or "") <= _SMALL]
+                self._listed = {row["id"]: row for row in small}
+                found["newest"] = [{**row, "valueBase64": None} for row in found["newest"]]
             return found
 
         key = "bad", self._retries, settings.bad_records, settings.target, reason, day, record_id
@@ -218,7 +227,7 @@ class JobViews:
         with self._lock:
             plan = self._plans.get(key)
             if plan is None:
-                key, plan = secrets.token_urlsafe(8), _Plan(self._with_bad_records(), reason)
+                key, plan = secrets.token_urlsafe(8), _RetryPlan(self._with_bad_records(), reason)
                 self._plans[key] = plan
                 if len(self._plans) > _MOST_PLANS:
                     self._plans.popitem(last=False)
@@ -237,7 +246,7 @@ class JobViews:
             plan.is_wanted = True
         return {"found": self._retried(query.text("plan"), plan, dry_run=False)}
 
-    def _retried(self, key: str, plan: _Plan, *, dry_run: bool) -> Retried:
+    def _retried(self, key: str, plan: _RetryPlan, *, dry_run: bool) -> Retried:
         def work(spark: SparkSession) -> Retried:
             from tubeclient_ingest.job import Ingest
 
@@ -264,13 +273,13 @@ def _day(text: str) -> datetime | None:
 
 def _lines(found: Sequence[PastRound]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """Rows per second since the round before, and the share of bad records in percent, over time."""
-    rounds = [one for one in reversed(found) if not (one.is_undone or one.is_retry) and one.timestamp is not None]
+    rounds = [past for past in reversed(found) if not (past.is_undone or past.is_retry) and past.timestamp is not None]
     rates, shares, before = [], [], None
-    for one in rounds:
-        at = one.timestamp.timestamp() if one.timestamp else 0.0
+    for past in rounds:
+        at = past.timestamp.timestamp() if past.timestamp else 0.0
         if before is not None and at > before:
-            rates.append((at, round((one.rows or 0) / (at - before), 1)))
-        if total := (one.rows or 0) + one.bad_rows:
-            shares.append((at, round(100 * one.bad_rows / total, 3)))
+            rates.append((at, round((past.rows or 0) / (at - before), 1)))
+        if total := (past.rows or 0) + past.bad_rows:
+            shares.append((at, round(100 * past.bad_rows / total, 3)))
         before = at
     return rates, shares

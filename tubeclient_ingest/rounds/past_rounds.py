@@ -83,8 +83,8 @@ class PastRounds:
             commits, added = [entry.commit for entry in entries], {entry.version: entry.rows for entry in entries}
         else:
             commits, added = self._table.history(limit), {}
-        told = {commit.version: next(filter(None, map(commit.metrics.get, _ROWS)), None) for commit in commits}
-        return commits, added | {version: int(rows) for version, rows in told.items() if rows is not None}
+        stated = {commit.version: next(filter(None, map(commit.metrics.get, _ROWS)), None) for commit in commits}
+        return commits, added | {version: int(rows) for version, rows in stated.items() if rows is not None}
 
     def _counts(self, records: Sequence[SinkRecord]) -> dict[int, tuple[int, int]]:
         """Rows and bad records by the numbers of these commits."""
