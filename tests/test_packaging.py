@@ -383,8 +383,8 @@ LAYERS = {
     "tubeclient_ui": Layer(
         {"starlette", "jinja2", "markupsafe", "anyio", "pyarrow"}
         | {"tubeclient", "spark_source.offsets", "tubeclient_cli.facts"}
-        # Spark, and the job, as commands have them.
-        | {"pyspark", "tubeclient_cli.common", "tubeclient_cli.audit", "tubeclient_ingest"},
+        # Spark, schemas and the job, as commands have them.
+        | {"pyspark", "spark_source.typed", "tubeclient_cli.common", "tubeclient_cli.audit", "tubeclient_ingest"},
         NETWORK | {"tubeclient.net", "subprocess"},
     ),
     # What a message, a filter and a mask are is judged of what is given.

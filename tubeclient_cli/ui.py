@@ -119,6 +119,7 @@ def ui(
             forwarded_allow_ips=trusted_proxy,
             root_path=public.path.rstrip("/"),
             server_header=False,
+            h11_max_incomplete_event_size=1 << 18,  # an address has all that a view shows
             timeout_graceful_shutdown=2,
         )
         where = public_url.rstrip("/") or f"http://{joined_address(host, port)}"

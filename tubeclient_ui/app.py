@@ -23,14 +23,16 @@ from starlette.staticfiles import StaticFiles
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.printable import printable
+from tubeclient.records.spec import KINDS as FORMATS
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.terminal import expected_errors
 from tubeclient_ui import cluster, groups
 from tubeclient_ui.access import ClusterAccess, LagHistory, Rates, shown_error
-from tubeclient_ui.bodies import KINDS, minute, shown_value
+from tubeclient_ui.bodies import KINDS, minute, shown_lines, shown_value
 from tubeclient_ui.job import JobFile, JobViews
 from tubeclient_ui.masks import Masks, text_of
-from tubeclient_ui.queries import Query, search_for
+from tubeclient_ui.queries import FORMAT, SEARCH, Query, search_for
+from tubeclient_ui.schema import SchemaTrial
 from tubeclient_ui.search import Searches
 from tubeclient_ui.spark import Spark, SparkBusy
 from tubeclient_ui.texts import COOKIE, LANGUAGES, Translator, language_of
@@ -69,6 +71,7 @@ class Page:
         self._moves = groups.GroupMoves(self._access, options.zone, options.zone_name)
         self._searches = Searches(self._access, options.masks, options.zone, options.zone_name)
         self._spark = Spark()
+        self._schema = SchemaTrial(settings, self._searches, self._spark, options)
         self._threads: anyio.CapacityLimiter | None = None
         self._templates = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
@@ -85,6 +88,7 @@ class Page:
             "groups": lambda query: groups.groups_view(self._access, query.text("q"), query.page),
             "group": lambda query: groups.group_view(self._access, self._history, query.text("name"), query.page),
             "move": self._planned,
+            "schema": self._schema.view,
         }
         if options.job is not None:
             how = options.masks, options.with_messages
@@ -94,14 +98,19 @@ class Page:
         routes += [
             Route("/", lambda request: RedirectResponse(f"{request.scope['root_path']}/cluster")),
             Route("/moves", self._part("moved.html", self._changing(self._moved)), methods=["POST"]),
+            Route("/schema/settings", self._part("", self._schema.file)),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ]
         if options.with_messages:
             routes += [
                 Route("/messages", self._view("messages", self._search)),
-                Route("/messages/topics", self._part("topics.html", self._topics)),
+                Route(
+                    "/messages/topics",
+                    self._part("topics.html", lambda _: {"topics": self._access.admin().topic_names()[:1000]}),
+                ),
                 Route("/messages/more", self._part("more.html", self._more)),
                 Route("/messages/body", self._part("body.html", self._body)),
+                Route("/messages/typed", self._part("typed.html", self._types)),
                 Route("/messages/stop", self._part("more.html", self._stop), methods=["POST"]),
                 Route("/messages/lines", self._part("", self._lines)),
             ]
@@ -128,7 +137,10 @@ class Page:
         async def answer(request: Request) -> Response:
             if request.headers.get("hx-request"):
                 return await part(request)
-            found = self._rendered(request, "frame.html", {"view": name})
+            try:
+                found = self._rendered(request, "frame.html", {"view": name})
+            except ConfigurationError as error:  # a text of the query is too long
+                return self._rendered(request, "error.html", {"error": shown_error(error)})
             if request.query_params.get("lang") in LANGUAGES:
                 found.set_cookie(COOKIE, request.query_params["lang"], httponly=True, samesite="strict")
             return found
@@ -180,6 +192,8 @@ class Page:
             access=self._access,
             languages=LANGUAGES,
             kinds=KINDS,
+            names={"format": FORMAT, "formats": FORMATS, "search": SEARCH},
+            shown_lines=shown_lines,
             shown_value=shown_value,
             text_of=text_of,
             minute=minute,
@@ -208,9 +222,6 @@ class Page:
             return {"search": None}
         return {"search": self._searches.start(search_for(query), query.all())}
 
-    def _topics(self, query: Query) -> dict[str, Any]:
-        return {"topics": self._access.admin().topic_names()[:1000]}
-
     def _more(self, query: Query) -> dict[str, Any]:
         search, after = self._searches.of(query.text("search")), query.number("after", 0, 1 << 31)
         ended = search.ended  # before the messages: none comes after it
@@ -224,6 +235,10 @@ class Page:
         search = self._searches.of(query.text("search"))
         number = query.number("number", 0, max(0, len(search.found) - 1))
         return {"search": search, "number": number, "message": search.found[number]}
+
+    def _types(self, query: Query) -> dict[str, Any]:
+        body = self._body(query)
+        return {"typed": self._schema.typed(Query(body["search"].query), body["message"].rows)}
 
     def _lines(self, query: Query) -> Response:
         """What is shown, as `tubeclient consume --json` prints it."""

@@ -10,12 +10,17 @@ from typing import Any, Final
 from tubeclient.printable import printable
 from tubeclient_ui.masks import text_of
 
-__all__ = ["KINDS", "minute", "shown_lines", "shown_value", "with_fault"]
+__all__ = ["KINDS", "body_of", "minute", "shown_lines", "shown_value", "with_fault"]
 
 KINDS: Final = ("text", "json", "hex")
 _MOST_CHARACTERS: Final = 100_000
 _MOST_HEX_BYTES: Final = 16_384
 _FAULT: Final = re.compile(r", at byte ([0-9]{1,9})$")
+
+
+def body_of(row: dict[str, Any]) -> bytes:
+    """The value of a message of `message_json`."""
+    return row["value"].encode("utf-8", "surrogatepass") if "value" in row else base64.b64decode(row["base64"])
 
 
 def shown_lines(text: str) -> str:
@@ -28,7 +33,7 @@ def shown_value(row: dict[str, Any], kind: str, most: int = _MOST_CHARACTERS) ->
     what is none is shown as text. `most` are characters, or bytes as hex."""
     if kind == "hex":
         most = min(most, _MOST_HEX_BYTES)
-        value = row["value"].encode("utf-8", "surrogatepass") if "value" in row else base64.b64decode(row["base64"])
+        value = body_of(row)
         lines = ((at, value[at : min(at + 16, most)]) for at in range(0, min(len(value), most), 16))
         return "\n".join(f"{at:06x}  {line.hex(' '):<47}  {_ascii(line)}" for at, line in lines), len(value) > most
     text = text_of(row)

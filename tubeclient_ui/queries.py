@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.keys import PartitionKey, is_int32, is_plain_number
@@ -11,8 +11,14 @@ from tubeclient.names import checked_tags
 from tubeclient_ui.filters import MessageFilter
 from tubeclient_ui.search import SearchFor
 
-__all__ = ["Query", "search_for"]
+__all__ = ["FORMAT", "SEARCH", "SETTINGS", "Query", "search_for"]
 
+SEARCH: Final = ("topic", "partition", "from", "until", "tag", "text", "regex", "path", "id", "order", "packs")
+"""The names of what says which messages to search."""
+SETTINGS: Final = ("format", "schema", "separator", "escape", "encoding", "time-zone", "rescue")
+"""Those of a format, as ingest's file names them."""
+FORMAT: Final = (*SETTINGS, "format-options", "descriptor")
+"""All that a query says of a format: the last ones are lines of NAME=VALUE, and base64 of Protobuf's descriptor."""
 _LONGEST: Final = 20_000
 """Characters of a value. The places of a search go on in JSON."""
 
@@ -28,6 +34,10 @@ class Query:
         if len(value) > _LONGEST:
             raise ConfigurationError(f"{name} has more than {_LONGEST} characters")
         return value
+
+    def some(self, names: Iterable[str]) -> dict[str, str]:
+        """The texts of those names that have any."""
+        return {name: text for name in names if (text := self.text(name))}
 
     def number(self, name: str, default: int, most: int) -> int:
         """A number from 0 to `most`; larger ones are `most`."""
@@ -48,15 +58,11 @@ class Query:
 
 def search_for(query: Query) -> SearchFor:
     """What the form of messages asks for. ConfigurationError."""
-    topic, partition, message_id = query.text("topic"), query.text("partition"), query.text("id")
-    found: dict[str, Any] = {}
-    if partition:
-        found["partition"] = key = PartitionKey.parse(partition)
-        topic = key.topic
-    if message_id:
-        found["message_id"] = query.number("id", 0, 1 << 63)
+    key = PartitionKey.parse(text) if (text := query.text("partition")) else None
+    topic = query.text("topic") if key is None else key.topic
     return SearchFor(
         topic,
+        key,
         start=query.text("from", "earliest"),
         end=query.text("until", "latest"),
         newest_first=query.text("order", "newest") != "oldest",
@@ -66,5 +72,5 @@ def search_for(query: Query) -> SearchFor:
         most=max(1, query.number("most", 100, 1000)),
         most_bytes=max(1, query.number("mb", 64, 4096)) << 20,
         seconds=max(1, query.number("seconds", 30, 600)),
-        **found,
+        message_id=query.number("id", 0, 1 << 63) if query.text("id") else None,
     )

@@ -299,13 +299,12 @@ class Searches:
 
     def __init__(self, access: ClusterAccess, masks: Masks, zone: tzinfo, zone_name: str) -> None:
         self._given = access, masks, zone, zone_name
-        self._masks = masks
         self._lock = threading.Lock()
         self._searches: OrderedDict[str, MessageSearch] = OrderedDict()
 
     def start(self, wanted: SearchFor, query: Mapping[str, str]) -> MessageSearch:
         """`query` is what asked for it, for links. ConfigurationError if too many run, or if a tag is masked."""
-        if any(self._masks.text(tag) != tag for tag in checked_tags(wanted.topic, wanted.tags)):
+        if any(self._given[1].text(tag) != tag for tag in checked_tags(wanted.topic, wanted.tags)):
             raise ConfigurationError("this tag is masked")
         search = MessageSearch(self._given[0], wanted, *self._given[1:])
         search.query = query
@@ -320,6 +319,18 @@ class Searches:
             if len(self._searches) > _MOST_SEARCHES:
                 del self._searches[next(key for key, each in self._searches.items() if each.is_stopped)]
         search.start()
+        return search
+
+    def read(self, wanted: SearchFor, query: Mapping[str, str]) -> MessageSearch:
+        """The same, but it waits for the end, and takes what this query found a moment ago. ConfigurationError."""
+        now = time.monotonic()
+        same = [each for each in list(self._searches.values()) if each.query == query and not each.error]
+        search = same[-1] if same and now - same[-1].asked_at < _LEFT_SECONDS else self.start(wanted, query)
+        search.asked_at = now
+        while not search.ended:
+            time.sleep(0.05)
+        if search.error:
+            raise ConfigurationError(search.error)
         return search
 
     def close(self) -> None:

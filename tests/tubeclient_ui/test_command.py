@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from typer.testing import CliRunner
@@ -61,6 +62,14 @@ def test_the_link_opens_the_page(tube: EmbeddedTubeMQ) -> None:
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=SECONDS)
         assert (process.returncode, log) == (0, "")
+
+
+def test_an_address_may_be_long(tube: EmbeddedTubeMQ) -> None:
+    """All that a view shows is in it, also pasted records."""
+    with running(tube) as (_, link):
+        cookie = asked(link, "/" + link.partition("//")[2].partition("/")[2])[2].partition(";")[0]
+        status, text, _ = asked(link, f"/schema?records={quote('中' * 20_000)}", Cookie=cookie)
+        assert (status, text.count("中")) == (200, 20_001)  # and that of the other language
 
 
 def test_behind_a_proxy(tube: EmbeddedTubeMQ) -> None:

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -25,6 +26,15 @@ pytestmark = pytest.mark.nightly
 
 PICTURED = bool(os.environ.get("TUBECLIENT_PICTURES"))
 PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+RECORDS = (
+    '{"id": 1, "name": "Ada", "price": 19.90, "at": "2026-11-21T10:31:00Z", "tags": ["new", "gift"]}',
+    '{"id": 2, "name": "Bo", "price": 5, "at": "2026-11-21 10:32:10.5"}',
+    '{"id": "three", "name": "Cy", "price": 7.25, "at": "2026-11-21T10:33:00Z"}',
+    '{"id": 4, "name": null, "price": 3.5, "at": "21.11.2026"}',
+    '{"id": 5, "name": "Eve", "price": 12.00, "at": "2026-11-21T10:35:00Z", "tags": []}',
+)
+SCHEMA = "id BIGINT NOT NULL, name STRING, price DECIMAL(10,2), at TIMESTAMP, tags ARRAY<STRING>"
+TRIAL = urlencode({"records": "\n".join(RECORDS), "format": "json", "schema": SCHEMA})
 VIEWS = {
     "cluster": ("/cluster", "clicks"),
     "topic": ("/topic?name=views", "2:views:0|1:views:0"),
@@ -32,6 +42,7 @@ VIEWS = {
     "group": ("/group?name=reads", "1:clicks:0"),
     "move": ("/move?name=reads&to=latest", "Move these positions"),
     "messages": ("/messages?topic=clicks&text=user", "10 found"),
+    "schema": (f"/schema?{TRIAL}", "3 good, 2 bad"),
 }
 """Path, and what shows that it is there."""
 
@@ -85,7 +96,9 @@ class Visit:
 
     def open(self, path: str, shows: str) -> None:
         self.page.goto(self.base + path)
-        expect(self.page.locator("#view")).to_contain_text(re.compile(shows), timeout=30_000)
+        expect(self.page.locator("#view")).to_contain_text(
+            re.compile(shows), timeout=120_000
+        )  # Spark may have to start
 
 
 @pytest.fixture(params=["light-desk", "dark-desk", "light-phone", "dark-phone"])
@@ -190,6 +203,40 @@ def test_a_move_by_hand(desk: Visit, tube: EmbeddedTubeMQ) -> None:
     desk.page.get_by_role("button", name="Move these positions").click()
     expect(desk.page.locator("#view")).to_contain_text("The group was moved.")
     assert admin.group_offsets("by_hand").committed == {PartitionKey(1, "clicks", 0): 140}
+    assert desk.faults == []
+
+
+def test_a_schema_is_tried_while_it_is_typed(desk: Visit) -> None:
+    """The address is what is typed, in the other language too, and what works is a file for ingest."""
+    page = desk.page
+    desk.open("/schema", "Nothing is written")
+    page.get_by_label("Records, one a line").fill('{"id": 7}\n{"id": "x"}')
+    page.get_by_label("schema", exact=True).focus()
+    page.keyboard.type("id BIGI")
+    expect(page.locator("#view .problem")).to_contain_text("BIGI", timeout=120_000)
+    page.keyboard.type("NT")
+    expect(page.locator("#view")).to_contain_text("1 good, 1 bad", timeout=30_000)
+    expect(page.locator("mark")).to_have_text('"')
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download settings").click()
+    assert 'schema = "id BIGINT"' in Path(started.value.path()).read_text()
+    page.get_by_role("link", name="中文").click()
+    expect(page.locator("#view")).to_contain_text("1 条正确")
+    assert page.locator("[name=schema]").input_value() == "id BIGINT"
+    assert desk.faults == []
+
+
+def test_messages_have_types(desk: Visit) -> None:
+    """In a search with a schema, and from there the view that tries it on all of them."""
+    desk.open(
+        f"/messages?{urlencode({'topic': 'clicks', 'schema': 'id BIGINT, user INT', 'format': 'json'})}", "10 found"
+    )
+    desk.page.locator(".found summary").first.click()
+    expect(desk.page.locator(".found .fault mark")).to_have_text("{", timeout=120_000)
+    desk.page.get_by_role("link", name="Try a schema with these").click()
+    expect(desk.page.locator("#view")).to_contain_text("0 good, 10 bad", timeout=30_000)
+    desk.page.locator("[name=schema]").fill("id BIGINT, user STRUCT<id: INT>")
+    expect(desk.page.locator("#view")).to_contain_text("10 good, 0 bad", timeout=30_000)
     assert desk.faults == []
 
 

@@ -15,5 +15,11 @@ addEventListener("htmx:afterSettle", () => {
   document.querySelectorAll(".line:empty").forEach(draw);
   document.getElementById("lost").hidden = true;
 });
+// The form that answers while somebody types keeps the address, and the link to the other language, as they are now.
+addEventListener("htmx:afterRequest", ({target, detail}) => {
+  if (target.id !== "try") return;
+  history.replaceState(null, "", detail.pathInfo.finalRequestPath);
+  document.querySelectorAll(".lang").forEach((other) => { other.href = `${location.href}&lang=${other.lang}`; });
+});
 for (const fault of ["htmx:sendError", "htmx:timeout", "htmx:responseError"])
   addEventListener(fault, () => { document.getElementById("lost").hidden = false; });
