@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 OUTPUT = Path(__file__).resolve().parents[1] / "demo-output"
 TOPIC, GROUP, BROKERS = "demo", "demo_etl", 2
+TOPIC_WORDS = f"--topic={TOPIC}:2:2", f"--brokers={BROKERS}"
+SHOW = (
+    f".venv/bin/tubeclient server --data-dir=demo-output/tubemq {' '.join(TOPIC_WORDS)} --master-port=8715"
+    " --master-web-port=8080 & .venv/bin/tubeclient ui --master-servers=127.0.0.1"
+)
+"""A line for a shell, after the demonstration."""
 MESSAGES_PER_ROUND = 450
 STOP_AFTER_ROWS = 60_000
 _SLICE = 200
@@ -178,8 +184,8 @@ def demonstrate() -> list[Check]:
     shutil.rmtree(OUTPUT, ignore_errors=True)
     OUTPUT.mkdir()
     ready = OUTPUT / "ready.json"
-    words = ["server", f"--data-dir={OUTPUT / 'tubemq'}", f"--topic={TOPIC}:2:2", f"--brokers={BROKERS}"]
-    with Child("tubemq", [*words, f"--ready-file={ready}"]) as tubemq, ThreadPoolExecutor(1) as sender:
+    words = ["server", f"--data-dir={OUTPUT / 'tubemq'}", *TOPIC_WORDS, f"--ready-file={ready}"]
+    with Child("tubemq", words) as tubemq, ThreadPoolExecutor(1) as sender:
         tubemq.wait("it was ready", ready.exists)
         addresses = json.loads(ready.read_text())
         say(f"embedded TubeMQ: {BROKERS} brokers, topic {TOPIC} with 2 stores of 2 partitions on each")
@@ -309,6 +315,7 @@ def main() -> int:
     verdict = "[bold green]proven[/bold green]" if proven else "[bold red]NOT proven[/bold red]"
     console.print(f"Each record once, in {time.monotonic() - began:.0f} s: {verdict}")
     console.print("The tables are in demo-output/. Next: docs/first-rows.md, a topic of your own; docs/ingest.md")
+    console.print(f"See the messages in a browser, and try the schema on them: {SHOW}", soft_wrap=True)
     return 0 if proven else 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from jobs import demo
 from jobs.demo import prove_rows
+from tests.tubeclient_cli.clusters import ClusterCommands
+from tubeclient import ClientSettings
 
 FLIGHTS = pa.table({"seq": pa.array(range(40), pa.int64()), "dest": [f"D{number}" for number in range(40)]})
 BROKEN = {7: b'{"seq": 7, "de', 31: b'{"seq": 31, "d'}
@@ -85,3 +90,23 @@ def test_every_damage_is_noticed(damage: Callable[[Tables], object], noticed_by:
     tables = Tables()
     damage(tables)
     assert tables.failing(tmp_path) == noticed_by
+
+
+def test_the_line_at_the_end_shows_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server has what a server of the demonstration stored, where its page looks."""
+    monkeypatch.setattr(demo, "OUTPUT", tmp_path)
+    server, page = (shlex.split(command)[1:] for command in demo.SHOW.split(" & "))
+    assert page == ["ui", "--master-servers=127.0.0.1"]
+    assert server[-2:] == ["--master-port=8715", "--master-web-port=8080"]
+    assert "--data-dir=demo-output/tubemq" in server
+    words = [word for word in server[:-2] if "data-dir" not in word]
+    for number in range(2):
+        ready = tmp_path / f"ready-{number}"
+        with demo.Child("tubemq", [*words, f"--data-dir={tmp_path / 'tubemq'}", f"--ready-file={ready}"]) as child:
+            child.wait("it was ready", ready.exists)
+            found = json.loads(ready.read_text())
+            if number == 0:
+                demo.send(found["master"], [b"flight"])
+            else:
+                commands = ClusterCommands(ClientSettings((found["master"],), master_web_port=found["masterWebPort"]))
+                assert commands.json("consume", demo.TOPIC, "--payload", "raw")["value"] == "flight"
