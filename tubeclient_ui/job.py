@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
+from tubeclient.printable import display_uri
 from tubeclient_cli.audit.command import read_counts
 from tubeclient_cli.audit.verdicts import judged
 from tubeclient_cli.facts.bad_records import found_bad_records, place_columns
@@ -67,15 +68,6 @@ class JobFile:
         return load_settings(self.path, given, self.defaults)
 
 
-class _RetryPlan:
-    """A retry whose dry run was shown."""
-
-    def __init__(self, settings: IngestSettings, reason: str) -> None:
-        self.settings, self.reason = settings, reason
-        self.is_wanted = False
-        self.once = threading.Lock()
-
-
 class JobViews:
     """Each method makes a view of a query. They raise TubeError, and SparkBusy until Spark has the answer."""
 
@@ -86,7 +78,8 @@ class JobViews:
         self._masks, self._with_messages = masks, with_messages
         self._lock = threading.Lock()
         self._job: Ingest | None = None
-        self._plans: OrderedDict[str, _RetryPlan] = OrderedDict()
+        self._plans: OrderedDict[str, tuple[IngestSettings, str]] = OrderedDict()
+        """Retries whose dry runs were shown."""
         self._listed: Mapping[str, dict[str, Any]] = {}
         """The records of the last list, with their bytes."""
         self._retries = 0
@@ -107,6 +100,7 @@ class JobViews:
         found = self._spark.result(
             ("history", settings.target, settings.consumer_group, limit),
             lambda spark: self._of(spark, settings).history(limit),
+            fresh_seconds=2.0,
             with_former=True,
         )
         silent: dict[int, TubeError] = {}
@@ -120,7 +114,7 @@ class JobViews:
             problems = [Problem("The cluster could not be asked", {}, shown_error(error), doctor)]
         rates, shares = _lines(found)
         return {
-            "settings": settings,
+            "job": f"{settings.consumer_group} → {display_uri(settings.target)}",
             "rounds": page_of(found, query.page),
             "rates": rates,
             "shares": shares,
@@ -144,18 +138,12 @@ class JobViews:
         if not settings.has_streams:
             raise ConfigurationError("this job writes one table, and so has no streams; its rounds have the counts")
         counts = read_counts(target_of(settings, COUNTS), settings.storage_options, settings.inlong_group)[1]
-        lines = judged(counts, None, datetime(day.year, day.month, day.day, tzinfo=UTC))
         rows: dict[tuple[str, bool], Counter[str]] = {}
-        states: dict[tuple[str, bool], set[str]] = {}
-        for line in lines:
+        for line in judged(counts, None, datetime(day.year, day.month, day.day, tzinfo=UTC)):
             if line["hour"] is None or line["hour"].startswith(day.isoformat()):
-                key = line["stream"], line["hour"] is None
-                rows.setdefault(key, Counter()).update({it: line[it] for it in ("received", "written", "bad")})
-                states.setdefault(key, set()).add(line["state"])
-        found = [
-            {"stream": key[0], "timeless": key[1], **of, "state": min(states[key], key=_STATES.index)}
-            for key, of in rows.items()
-        ]
+                of_stream = rows.setdefault((line["stream"], line["hour"] is None), Counter())
+                of_stream.update({name: line[name] for name in ("received", "written", "bad", "missing")})
+        found = [{"stream": stream, "timeless": timeless, **of} for (stream, timeless), of in rows.items()]
         near = {"before": day - timedelta(1), "after": day + timedelta(1) if day < datetime.now(UTC).date() else None}
         return {"streams": page_of(found, query.page), "day": day, **near, "file": self._file.path}
 
@@ -221,45 +209,48 @@ class JobViews:
     def retry(self, query: Query) -> dict[str, Any]:
         """What a retry would do, once that is wanted."""
         reason, key = query.text("reason"), query.text("plan")
-        shown = {"file": self._file.path, "reason": reason, "found": None, "key": key}
+        shown = {"file": self._file.path, "reason": reason}
         if not query.text("dry"):
-            return shown
+            return {**shown, "key": key, "found": None}
         with self._lock:
-            plan = self._plans.get(key)
-            if plan is None:
-                key, plan = secrets.token_urlsafe(8), _RetryPlan(self._with_bad_records(), reason)
-                self._plans[key] = plan
+            if key not in self._plans:
+                key = secrets.token_urlsafe(8)
+                self._plans[key] = self._with_bad_records(), reason
                 if len(self._plans) > _MOST_PLANS:
                     self._plans.popitem(last=False)
+            settings, reason = self._plans[key]
         try:
-            return {**shown, "found": self._retried(key, plan, dry_run=True), "key": key}
+            found = self._result_of(key, lambda spark: _retried(spark, settings, reason, dry_run=True), dry_run=True)
         except SparkBusy as busy:
             busy.query = {"plan": key}
             raise
+        return {**shown, "key": key, "found": found}
 
     def retried(self, query: Query, *, wanted: bool) -> dict[str, Any]:
-        """Do what a dry run showed, once, if it is `wanted`, or was before; what it did."""
-        with self._lock:
-            plan = self._plans.get(query.text("plan"))
-            if plan is None or not (plan.is_wanted or wanted):
-                raise ConfigurationError("this dry run is forgotten; make another one")
-            plan.is_wanted = True
-        return {"found": self._retried(query.text("plan"), plan, dry_run=False)}
+        """Do what a dry run showed, once, if it is `wanted`; what it did."""
+        key = query.text("plan")
+        if key in self._plans and not wanted:
+            raise ConfigurationError("this retry was not begun; make another dry run")
 
-    def _retried(self, key: str, plan: _RetryPlan, *, dry_run: bool) -> Retried:
         def work(spark: SparkSession) -> Retried:
-            from tubeclient_ingest.job import Ingest
-
-            if not dry_run and not plan.once.acquire(blocking=False):
-                raise ConfigurationError("this retry is done; make another dry run")
-            found = Ingest(spark, settings=plan.settings).retry(plan.reason or None, dry_run=dry_run)
-            self._retries += not dry_run
+            with self._lock:
+                plan = self._plans.pop(key, None)
+            if plan is None:
+                raise ConfigurationError("this dry run is done or forgotten; make another one")
+            found = _retried(spark, *plan, dry_run=False)
+            self._retries += 1
             return found
 
+        return {"found": self._result_of(key, work, dry_run=False)}
+
+    def _result_of(self, key: str, work: Callable[[SparkSession], Retried], *, dry_run: bool) -> Retried:
         return self._spark.result(("retry", key, dry_run), work, seconds=_RETRY_SECONDS, fresh_seconds=math.inf)
 
 
-_STATES: Final = ("missing", "edge", "complete")
+def _retried(spark: SparkSession, settings: IngestSettings, reason: str, *, dry_run: bool) -> Retried:
+    from tubeclient_ingest.job import Ingest
+
+    return Ingest(spark, settings=settings).retry(reason or None, dry_run=dry_run)
 
 
 def _day(text: str) -> datetime | None:

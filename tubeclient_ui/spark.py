@@ -129,10 +129,13 @@ class Spark:
                 threading.Thread(target=found.run, args=(spark, work), name=name, daemon=True).start()
         if found.is_late:
             raise SparkFailed(f"no answer from Spark within {seconds:.0f} s")
-        future: Future[T] = (with_former and found.before) or found.future
+        future: Future[T] = found.future
         try:
             return future.result(_WAIT_SECONDS)
         except TimeoutError:
+            if with_former and found.before is not None:
+                former: Future[T] = found.before
+                return former.result()
             raise SparkBusy(time.monotonic() - found.began, starts=False) from None
 
     def _check_room(self) -> None:

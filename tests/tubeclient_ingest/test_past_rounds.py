@@ -37,3 +37,14 @@ def test_the_history_has_the_rounds(bench: Bench, writer: str) -> None:
 def test_without_a_table_there_is_no_history(bench: Bench) -> None:
     """As before the job's first run."""
     assert bench.job().history() == []
+
+
+def test_rounds_of_many_tables(bench: Bench) -> None:
+    """They are commits of the counts table, with the rows and bad records of all tables."""
+    send(bench, *BODIES)
+    given = {**how(bench, "tasks"), "table_by": "topic", "target": str(bench.folder / "{stream}")}
+    rounds = bench.run(**given)
+    found = bench.job(**given).history()
+    stated = [(one.rows, one.bad_rows) for one in found if one.rows or one.bad_rows]
+    assert stated == [(one.rows, one.bad_rows) for one in reversed(rounds)]
+    assert sum(bad for _, bad in stated) == 3

@@ -42,7 +42,7 @@ class AtOnce:
         if key[0] != "retry":
             return work(self)
         if key not in self.results:
-            self.results[key] = work(self)
+            self.results[key] = work(self)  # not if it fails
         return self.results[key]
 
     def close(self) -> None: ...
@@ -256,7 +256,7 @@ def test_a_retry_is_done_once(views: Callable[..., Viewer], monkeypatch: pytest.
     viewer = views(allow_changes=True)
     text = viewer.part("/retry", dry=1)
     plan = text.partition("/retries?plan=")[2].partition('"')[0]
-    assert "make another one" in viewer.part("/retries", plan=plan)
+    assert "this retry was not begun" in viewer.part("/retries", plan=plan)
     assert "Bad records that were moved: 1,000" in viewer.post(f"/retries?plan={plan}")
     assert "Bad records that were moved: 1,000" in viewer.post(f"/retries?plan={plan}")
     assert "Bad records that were moved: 1,000" in viewer.part("/retries", plan=plan)
@@ -275,7 +275,7 @@ def test_a_retry_that_failed_is_an_error(views: Callable[..., Viewer], monkeypat
     viewer = views(allow_changes=True)
     plan = viewer.part("/retry", dry=1).partition("/retries?plan=")[2].partition('"')[0]
     assert "Spark is gone" in viewer.post(f"/retries?plan={plan}")
-    assert "this retry is done; make another dry run" in viewer.post(f"/retries?plan={plan}")
+    assert "done or forgotten; make another one" in viewer.post(f"/retries?plan={plan}")
 
 
 def test_a_settings_file_that_is_wrong_says_so(views: Callable[..., Viewer], tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_result_is_had_until_it_is_old(starts: Starts) -> None:
     go.set()
     wait_for(lambda: asked(lambda: spark.result("key", work)) == 2, "the second")
     with pytest.raises(ConfigurationError, match="not the third"):
-        wait_for(lambda: spark.result("key", work, fresh_seconds=0) is None, "the third")
+        wait_for(lambda: asked(lambda: spark.result("key", work, fresh_seconds=0)) is None, "the third")
     spark.close()
 
 
