@@ -190,7 +190,7 @@ class JobViews:
             return found
 
         key = "bad", self._retries, settings.bad_records, settings.target, reason, day, record_id
-        return self._spark.result(key, work, fresh_seconds=15.0)
+        return self._spark.result(key, work, seconds=300.0, fresh_seconds=15.0)
 
     def _with_bad_records(self) -> IngestSettings:
         settings = self._file.settings()
