@@ -97,8 +97,8 @@ def test_replacement_of_a_running_job(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"partition_by": ("topic",)}])
-def test_tables_whose_maker_died_before_the_first_commit(bench: Bench, changes: dict[str, Any]) -> None:
-    """The job makes them."""
+def test_tables_whose_maker_died(bench: Bench, changes: dict[str, Any]) -> None:
+    """The job makes the tables of a run that was killed before their first commit."""
     bench.send(20)
     for name in ("table", "bad"):
         (bench.folder / name / "_delta_log").mkdir(parents=True)
