@@ -83,7 +83,7 @@ def test_replacement_of_a_running_job(bench: Bench) -> None:
     old, new = bench.job(trigger="200ms").start(), bench.job(trigger="200ms")
     wait_for(lambda: old.lastProgress is not None, "a round", seconds=60)
     new.start()
-    time.sleep(1.0)  # by then it waits for the group
+    wait_for(lambda: new.status.startswith("begins"), "its look at the target", seconds=60)
     bench.send(20)
     wait_for(lambda: old.summary.rows == 40, "its last rows", seconds=60)
     time.sleep(2.5)  # a younger look would not be taken again
