@@ -18,6 +18,7 @@ from tests.offsets_store.s3_server import BUCKET, s3_process
 from tubeclient_ingest.commits.beginning import TableChanged
 from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.tables.data_files import DataFile, DataFiles
+from tubeclient_ingest.tables.delta_log import DeltaLog
 from tubeclient_ingest.tables.log_table import LogTable
 from tubeclient_ingest.tables.spark_errors import LogError
 from tubeclient_ingest.tables.spark_table import SparkTable
@@ -33,6 +34,26 @@ SCHEMA = pa.schema([("id", pa.int64())])
 
 def record(number: int, group: str = "g") -> SinkRecord:
     return SinkRecord(group, f"run{number}", Offsets({}), number)
+
+
+@pytest.mark.parametrize(
+    ("files", "has_files"),
+    [
+        ([], False),
+        (["_delta_log/.00000000000000000000.json.1.tmp"], False),
+        (["_delta_log/00000000000000000000.json"], True),
+        (["_delta_log/00000000000000000010.checkpoint.parquet"], True),
+        (["_delta_log/.tmp", "part-0.parquet"], True),
+        (["of_others.csv"], True),
+    ],
+)
+def test_folder_that_a_table_may_be_made_in(tmp_path: Path, files: list[str], has_files: bool) -> None:
+    """Only a log without a commit may be there, whose maker died."""
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert DeltaLog(str(tmp_path), "").has_files() is has_files
+    assert not DeltaLog(str(tmp_path / "missing"), "").has_files()
 
 
 class _Table(SparkTable):
@@ -206,6 +227,8 @@ def test_a_table_in_a_store(store: dict[str, str]) -> None:
     table.commit(files_of(table, 1, 2), record(1))
     assert [one.record for one in table.history(5)] == [record(1), None]
     assert ids(place, store) == [1, 2]
+    assert DeltaLog(place, "", store).has_files()
+    assert not DeltaLog(f"{place}_of_nobody", "", store).has_files()
     with pytest.raises(LogError, match="Concurrent transaction"):
         other.commit(files_of(other, 3), record(1))
     gone = {**store, "AWS_ENDPOINT_URL": "http://127.0.0.1:9", "retry_timeout": "1s"}

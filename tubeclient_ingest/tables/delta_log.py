@@ -96,7 +96,10 @@ class DeltaLog:
         def names(folder: str) -> list[str]:
             return [found.base_name for found in self._files.get_file_info(FileSelector(folder, allow_not_found=True))]
 
-        return {*names("")} > {_FOLDER} or any(map(_OF_LOG.match, names(_FOLDER)))
+        try:
+            return any(name != _FOLDER for name in names("")) or any(map(_OF_LOG.match, names(_FOLDER)))
+        except FileNotFoundError:  # there is no such local folder
+            return False
 
     def create(self, schema: str, partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
         """Make the table, with the columns of this JSON. Raises delta-rs's errors."""
