@@ -10,7 +10,7 @@ from typing import Any, Final
 from tubeclient.printable import printable
 from tubeclient_ui.masks import text_of
 
-__all__ = ["KINDS", "body_of", "minute", "shown_lines", "shown_value", "with_fault"]
+__all__ = ["KINDS", "body_of", "fault_at", "minute", "shown_lines", "shown_value", "with_fault"]
 
 KINDS: Final = ("text", "json", "hex")
 _MOST_CHARACTERS: Final = 100_000
@@ -42,14 +42,20 @@ def shown_value(row: dict[str, Any], kind: str, most: int = _MOST_CHARACTERS) ->
     return shown_lines(text[:most]), len(text) > most
 
 
+def fault_at(reason: str) -> int | None:
+    """The byte of the record that the reason of a bad one names, from 0; None if it names none."""
+    found = _FAULT.search(reason)
+    return None if found is None else int(found[1])
+
+
 def with_fault(row: dict[str, Any], kind: str, reason: str) -> tuple[str, str, str, bool]:
     """The value of `shown_value` up to the byte that the reason names, that byte or its character, what follows, and
     whether something is left out. Without such a place all is in the first text: JSON that is indented has none."""
     value, cut = shown_value(row, kind)
-    found = _FAULT.search(reason)
-    if found is None or "base64" not in row or (kind == "json" and value != shown_value(row, "text")[0]):
+    at = fault_at(reason)
+    if at is None or "base64" not in row or (kind == "json" and value != shown_value(row, "text")[0]):
         return value, "", "", cut
-    at, data = int(found[1]), base64.b64decode(row["base64"])
+    data = base64.b64decode(row["base64"])
     if kind == "hex":
         begin, length = at // 16 * 74 + 8 + at % 16 * 3, 2
     else:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
 import shlex
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from tubeclient.errors import ConfigurationError, TubeError
+from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name
 from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
 from tubeclient_cli.facts.places import Moves, parse_place
 from tubeclient_ui.access import ClusterAccess, LagHistory
 from tubeclient_ui.cluster import Problem, page_of, silent_problems
+from tubeclient_ui.dry_runs import DryRuns
 
 __all__ = ["GroupMoves", "group_view", "groups_view"]
-
-_MOST_PLANS: Final = 16
 
 
 def groups_view(access: ClusterAccess, q: str, page: int) -> dict[str, Any]:
@@ -69,8 +65,7 @@ class GroupMoves:
 
     def __init__(self, access: ClusterAccess, zone: tzinfo, zone_name: str) -> None:
         self._access, self._zone, self._zone_name = access, zone, zone_name
-        self._lock = threading.Lock()
-        self._plans: OrderedDict[str, _Plan] = OrderedDict()
+        self._plans = DryRuns[_Plan]()
 
     def plan(self, group: str, to: str, topics: list[str], force: bool) -> tuple[str, Moves]:
         """A number for the move, and what would move. Raises TubeError."""
@@ -79,19 +74,11 @@ class GroupMoves:
         if not force:
             check_offline(admin, name)
         moves = planned_moves(self._access.settings(), admin, name, topics, spec, self._zone_name)
-        key = secrets.token_urlsafe(8)
-        with self._lock:
-            self._plans[key] = _Plan(name, {move.partition: move.end for move in moves.moves}, force)
-            if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
-        return key, moves
+        return self._plans.add(_Plan(name, {move.partition: move.end for move in moves.moves}, force)), moves
 
     def move(self, key: str) -> str:
         """Do what a dry run showed, and return the group. Raises TubeError."""
-        with self._lock:
-            plan = self._plans.pop(key, None)
-        if plan is None:
-            raise ConfigurationError("this dry run is done or forgotten; make another one")
+        plan = self._plans.take(key)
         admin = self._access.admin()
         if not plan.force:
             check_offline(admin, plan.group)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-import secrets
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -30,6 +29,7 @@ from tubeclient_ingest.settings.table_by import COUNTS
 from tubeclient_ui.access import ClusterAccess, LagHistory, shown_error
 from tubeclient_ui.bodies import with_fault
 from tubeclient_ui.cluster import PAGE_ROWS, Problem, page_of, silent_problems
+from tubeclient_ui.dry_runs import DryRuns
 from tubeclient_ui.masks import Masks
 from tubeclient_ui.queries import Query
 from tubeclient_ui.spark import Spark, SparkBusy
@@ -48,7 +48,6 @@ _MOST_COMMITS: Final = 1_000
 _NEWEST: Final = 50
 _SMALL: Final = 20_000
 """Characters of base64."""
-_MOST_PLANS: Final = 16
 _RETRY_SECONDS: Final = 3_600.0
 _NAME: Final = re.compile(r"^.* appears twice", re.DOTALL)
 """The reason that has a name of the record's own; no reason has a value."""
@@ -78,7 +77,7 @@ class JobViews:
         self._masks, self._with_messages = masks, with_messages
         self._lock = threading.Lock()
         self._job: Ingest | None = None
-        self._plans: OrderedDict[str, tuple[IngestSettings, str]] = OrderedDict()
+        self._plans = DryRuns[tuple["IngestSettings", str]]()
         """Retries whose dry runs were shown."""
         self._listed: Mapping[str, dict[str, Any]] = {}
         """The records of the last list, with their bytes."""
@@ -212,13 +211,9 @@ class JobViews:
         shown = {"file": self._file.path, "reason": reason}
         if not query.text("dry"):
             return {**shown, "key": key, "found": None}
-        with self._lock:
-            if key not in self._plans:
-                key = secrets.token_urlsafe(8)
-                self._plans[key] = self._with_bad_records(), reason
-                if len(self._plans) > _MOST_PLANS:
-                    self._plans.popitem(last=False)
-            settings, reason = self._plans[key]
+        if (plan := self._plans.get(key)) is None:
+            key = self._plans.add(plan := (self._with_bad_records(), reason))
+        settings, reason = plan
         try:
             found = self._result_of(key, lambda spark: _retried(spark, settings, reason, dry_run=True), dry_run=True)
         except SparkBusy as busy:
@@ -229,15 +224,11 @@ class JobViews:
     def retried(self, query: Query, *, wanted: bool) -> dict[str, Any]:
         """Do what a dry run showed, once, if it is `wanted`; what it did."""
         key = query.text("plan")
-        if key in self._plans and not wanted:
+        if not wanted and self._plans.get(key) is not None:
             raise ConfigurationError("this retry was not begun; make another dry run")
 
         def work(spark: SparkSession) -> Retried:
-            with self._lock:
-                plan = self._plans.pop(key, None)
-            if plan is None:
-                raise ConfigurationError("this dry run is done or forgotten; make another one")
-            found = _retried(spark, *plan, dry_run=False)
+            found = _retried(spark, *self._plans.take(key), dry_run=False)
             self._retries += 1
             return found
 

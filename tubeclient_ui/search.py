@@ -299,12 +299,13 @@ class Searches:
 
     def __init__(self, access: ClusterAccess, masks: Masks, zone: tzinfo, zone_name: str) -> None:
         self._given = access, masks, zone, zone_name
+        self._masks = masks
         self._lock = threading.Lock()
         self._searches: OrderedDict[str, MessageSearch] = OrderedDict()
 
     def start(self, wanted: SearchFor, query: Mapping[str, str]) -> MessageSearch:
         """`query` is what asked for it, for links. ConfigurationError if too many run, or if a tag is masked."""
-        if any(self._given[1].text(tag) != tag for tag in checked_tags(wanted.topic, wanted.tags)):
+        if any(self._masks.text(tag) != tag for tag in checked_tags(wanted.topic, wanted.tags)):
             raise ConfigurationError("this tag is masked")
         search = MessageSearch(self._given[0], wanted, *self._given[1:])
         search.query = query

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.records.spec import BINARY, CHANGES
 from tubeclient_cli.common.cluster import pairs
-from tubeclient_ui.bodies import body_of
+from tubeclient_ui.bodies import body_of, fault_at
 from tubeclient_ui.masks import Masks
 from tubeclient_ui.queries import SETTINGS, Query
 
@@ -35,7 +34,6 @@ _DEEPEST: Final = 100
 """Types within types. Spark's parser takes a minute to find that thousands are too many."""
 _LONGEST: Final = 300
 """Characters of a value, and of a bad record before and behind the fault."""
-_PLACE: Final = re.compile(r"at byte (\d+)$")
 _DESCRIPTOR: Final = "descFilePath"
 
 
@@ -132,8 +130,8 @@ def _parts(made: RecordFormat, value: bytes, reason: str) -> tuple[str, str, str
     """The record as text, or as hex of a binary format, apart at the byte that the reason names."""
     assert made.spec is not None
     codec = made.spec.encoding
-    place = _PLACE.search(reason)
-    at, width = (int(place[1]), 1) if place else (0, 0)
+    found = fault_at(reason)
+    at, width = (0, 0) if found is None else (found, 1)
     if made.kind in BINARY:
         value, codec, at, width = value.hex().encode(), "ascii", 2 * at, 2 * width
     before, rest = value[:at].decode(codec, "replace"), value[at : at + 4 * _LONGEST].decode(codec, "replace")
