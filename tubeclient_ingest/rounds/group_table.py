@@ -152,9 +152,10 @@ class GroupTable:
             return
         now, before = self.read_state(), self.state
         if now != before and not goes_on_from(before, now):
+            if waited:
+                raise TableChanged
             own, other = before.record, now.record
-            is_newer = own is not None and other is not None and other.sequence > own.sequence and not other.is_retry
-            if own is not None and other is not None and is_newer and not waited:
+            if own is not None and other is not None and other.sequence > own.sequence and not other.is_retry:
                 raise overtaken(self.where, other, f"while this one was at {named(own)}")
             raise TableChanged
         self.state = now

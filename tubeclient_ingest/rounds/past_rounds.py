@@ -51,11 +51,17 @@ class PastRounds:
         self._settings = settings
         place = target_of(settings, COUNTS) if settings.has_streams else settings.target
         self._table: JobTable = table_at(spark, settings, place)
+        self._log = self._table.log if isinstance(self._table, SparkTable) else None
+        self._added: dict[tuple[int, str], int | None] = {}
+        """The rows of commits, by their versions and runs, where only the files say them."""
 
     def newest(self, limit: int) -> list[PastRound]:
         """Those among the last `limit` commits of the table, newest first. Raises Spark's errors, ConfigurationError,
         LogError."""
-        commits, added = self._commits(limit)
+        if self._log is not None and self._log.refresh() is not None:
+            commits: Sequence[Commit] = [entry.commit for entry in self._log.commits(limit)]
+        else:
+            commits = self._table.history(limit)
         group = self._settings.consumer_group
         last = state_of(commits, group).record
         there = () if last is None else last.committed_numbers
@@ -66,7 +72,7 @@ class PastRounds:
                 commit.version,
                 commit.written,
                 record.sequence,
-                added.get(commit.version) if counts is None else counts.get(record.sequence, (0, 0))[0],
+                self._rows_of(commit, record) if counts is None else counts.get(record.sequence, (0, 0))[0],
                 0 if record.is_retry else record.bad if counts is None else counts.get(record.sequence, (0, 0))[1],
                 record.is_retry,
                 not any(first <= record.sequence <= end for first, end in there),
@@ -75,16 +81,16 @@ class PastRounds:
             for commit, record in own
         ]
 
-    def _commits(self, limit: int) -> tuple[Sequence[Commit], dict[int, int]]:
-        """The commits, and how many rows each added, where that is known."""
-        log = self._table.log if isinstance(self._table, SparkTable) else None
-        if log is not None and log.refresh() is not None:
-            entries = log.commits(limit)
-            commits, added = [entry.commit for entry in entries], {entry.version: entry.rows for entry in entries}
-        else:
-            commits, added = self._table.history(limit), {}
-        stated = {commit.version: next(filter(None, map(commit.metrics.get, _ROWS)), None) for commit in commits}
-        return commits, added | {version: int(rows) for version, rows in stated.items() if rows is not None}
+    def _rows_of(self, commit: Commit, record: SinkRecord) -> int | None:
+        """How many rows a commit added; None if nothing says it. Those of tasks' files have no metrics."""
+        if (stated := next(filter(None, map(commit.metrics.get, _ROWS)), None)) is not None:
+            return int(stated)
+        if self._log is None or self._log.handle is None:
+            return None
+        key = commit.version, record.run_id
+        if key not in self._added:
+            self._added[key] = self._log.added_rows(commit.version)
+        return self._added[key]
 
     def _counts(self, records: Sequence[SinkRecord]) -> dict[int, tuple[int, int]]:
         """Rows and bad records by the numbers of these commits."""

@@ -36,8 +36,6 @@ class Entry:
     version: int
     info: Mapping[str, Any]
     where: str
-    rows: int = 0
-    """In the files that it added, by their statistics."""
 
     @cached_property
     def commit(self) -> Commit:
@@ -141,15 +139,29 @@ class DeltaLog:
         """A commit; None if it is gone from the log. Read here: delta-rs refuses what Spark writes of a clone, and
         blocks all threads of the process meanwhile."""
         try:
-            with self._files.open_input_stream(f"{_FOLDER}/{version:020}.json") as stream:
-                lines = stream.read().splitlines()
+            actions = self._actions(version)
         except FileNotFoundError:
             return None
-        actions = [*map(json.loads, lines)]
-        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-        stats = (action["add"].get("stats") for action in actions if "add" in action)
-        rows = sum(json.loads(text).get("numRecords", 0) for text in stats if text)
-        return Entry(version, info, self.where, rows)
+        return Entry(
+            version, next((action["commitInfo"] for action in actions if "commitInfo" in action), {}), self.where
+        )
+
+    def _actions(self, version: int) -> Iterator[dict[str, Any]]:
+        """What the log says of a commit. FileNotFoundError: it is gone."""
+        with self._files.open_input_stream(f"{_FOLDER}/{version:020}.json") as stream:
+            lines = stream.read().splitlines()
+        return map(json.loads, lines)
+
+    def added_rows(self, version: int) -> int | None:
+        """How many rows a commit's files have, by their statistics; None if it is gone."""
+        with self.as_log_errors():
+            try:
+                actions = self._actions(version)
+            except FileNotFoundError:
+                return None
+            stats = (action["add"].get("stats") for action in actions if "add" in action)
+            rows: int = sum(json.loads(text).get("numRecords", 0) for text in stats if text)
+            return rows
 
     def _open(self) -> DeltaTable | None:
         from deltalake import DeltaTable
