@@ -11,7 +11,7 @@ from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import counted
 from tubeclient_cli.common.cluster import Masters, admin_of, further_options, settings_of
-from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
+from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.terminal import (
     AsJson,
     FurtherOptions,
@@ -23,7 +23,7 @@ from tubeclient_cli.common.terminal import (
     table_console,
 )
 from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
-from tubeclient_cli.facts.places import parse_place
+from tubeclient_cli.facts.position_moves import parse_offset_spec
 
 __all__ = ["groups_app"]
 
@@ -169,7 +169,7 @@ def move(
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         zone = zone_named(time_zone)
-        spec = parse_place(to, "--to", zone)
+        spec = parse_offset_spec(to, "--to", zone)
         settings = settings_of(master_servers, further_options(option))
         admin = admin_of(master_servers, option)
         if not (dry_run or force):

@@ -12,7 +12,7 @@ from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name
 from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
-from tubeclient_cli.facts.places import Moves, parse_place
+from tubeclient_cli.facts.position_moves import Moves, parse_offset_spec
 from tubeclient_ui.access import ClusterAccess, LagHistory
 from tubeclient_ui.cluster import Problem, page_of, silent_problems
 from tubeclient_ui.dry_runs import DryRuns
@@ -69,7 +69,7 @@ class GroupMoves:
 
     def plan(self, group: str, to: str, topics: list[str], force: bool) -> tuple[str, Moves]:
         """A number for the move, and what would move. Raises TubeError."""
-        name, spec = group_name(group), parse_place(to, "the place", self._zone)
+        name, spec = group_name(group), parse_offset_spec(to, "the place", self._zone)
         admin = self._access.admin()
         if not force:
             check_offline(admin, name)

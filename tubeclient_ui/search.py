@@ -27,7 +27,7 @@ from tubeclient.names import checked_tags, reader_groups_of, topic_name
 from tubeclient.positions.offset_lookup import OffsetLookup
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient_cli.facts.messages import message_json, messages_of
-from tubeclient_cli.facts.places import moves_to, parse_place
+from tubeclient_cli.facts.position_moves import moves_to, parse_offset_spec
 from tubeclient_cli.facts.topics import topics_known
 from tubeclient_ui.access import ClusterAccess, shown_error
 from tubeclient_ui.filters import MessageFilter
@@ -188,7 +188,7 @@ class MessageSearch:
         keys = view.partitions() if self.wanted.partition is None else [self.wanted.partition]
         found = []
         for text in (self.wanted.start, self.wanted.end):
-            spec = parse_place(text, "the place", self._zone)
+            spec = parse_offset_spec(text, "the place", self._zone)
             if spec.default is not None:  # of these partitions alone: to look a time up takes a row of calls
                 spec = OffsetSpec(spec.option, None, tuple((key, spec.default) for key in keys))
             found.append(moves_to(spec, {}, view, lookup, bounds, self._zone_name).positions)

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["Moment", "OffsetSpec", "Place", "check_order", "json_object", "parse_timestamp", "resolve", "without_times"]
+__all__ = [
+    "Moment",
+    "OffsetLimit",
+    "OffsetSpec",
+    "check_order",
+    "json_object",
+    "parse_timestamp",
+    "resolve",
+    "without_times",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +47,14 @@ class Moment:
 
 
 _Word = Literal["earliest", "latest", "group", "group:earliest", "group:latest"]
-Place = int | _Word | Moment
+OffsetLimit = int | _Word | Moment
 """One partition's start or end: an offset, a word, or a time. The word after `group:` is for topics without a position
 of the group."""
 
 _log = logging.getLogger(__name__)
 
-_NUMBERS: dict[int, Place] = {-2: "earliest", -1: "latest"}
-_WORDS: dict[str, Place] = {word: word for word in get_args(_Word)}
+_NUMBERS: dict[int, OffsetLimit] = {-2: "earliest", -1: "latest"}
+_WORDS: dict[str, OffsetLimit] = {word: word for word in get_args(_Word)}
 _DEFAULT = "default"
 
 LAST_MS: Final = 253_402_300_799_999
@@ -58,9 +67,9 @@ class OffsetSpec:
 
     option: str
     """The option's name, for messages."""
-    default: Place | None
+    default: OffsetLimit | None
     """For all partitions not named; None: each must be named."""
-    named: tuple[tuple[PartitionKey, Place], ...] = ()
+    named: tuple[tuple[PartitionKey, OffsetLimit], ...] = ()
     """The named partitions, sorted by key."""
 
     @classmethod
@@ -75,11 +84,11 @@ class OffsetSpec:
                 f"{option} is {text!r}; write earliest, latest, group, or JSON from partition keys to offsets, as "
                 'in {"1:clicks:0": 2800, "default": "earliest"}'
             )
-        default: Place | None = None
-        named: dict[PartitionKey, Place] = {}
+        default: OffsetLimit | None = None
+        named: dict[PartitionKey, OffsetLimit] = {}
         for key, value in entries.items():
             if key == _DEFAULT:
-                default = _place(value, f"{option}'s default entry")
+                default = _limit(value, f"{option}'s default entry")
             elif key == "version":  # the offsets of a checkpoint
                 check_version(value, VERSION, f"the offsets in {option}")
             elif ":" not in key:
@@ -91,14 +100,14 @@ class OffsetSpec:
                 offsets = Offsets.of_stores({key: value})
                 put_once(named, offsets, option)
             else:
-                put_once(named, {PartitionKey.parse(key): _place(value, f"{key} in {option}")}, option)
+                put_once(named, {PartitionKey.parse(key): _limit(value, f"{key} in {option}")}, option)
         return cls(option, default, tuple(sorted(named.items())))
 
     @property
     def text(self) -> str:
         """Equal for equal specs; identifies a query's starting options."""
-        places: dict[str, Place | None] = {str(key): place for key, place in self.named}
-        return json.dumps({**places, _DEFAULT: self.default}, default=asdict)
+        limits: dict[str, OffsetLimit | None] = {str(key): limit for key, limit in self.named}
+        return json.dumps({**limits, _DEFAULT: self.default}, default=asdict)
 
     def unknown(self, partitions: Iterable[PartitionKey]) -> list[PartitionKey]:
         """Return the named partitions that are not in `partitions`, sorted."""
@@ -114,7 +123,7 @@ class OffsetSpec:
             self.option,
             _some(unknown),
         )
-        return replace(self, named=tuple((key, place) for key, place in self.named if key not in unknown))
+        return replace(self, named=tuple((key, limit) for key, limit in self.named if key not in unknown))
 
     def with_known(self, known: Mapping[PartitionKey, int]) -> OffsetSpec:
         """Return this spec with `known` positions for partitions that it does not name, where their default would not
@@ -129,32 +138,32 @@ class OffsetSpec:
         if self.default != "latest":
             return self
         named = dict(self.named)
-        known_topics = {key.topic for key, place in self.named if isinstance(place, int)}
-        new: dict[PartitionKey, Place] = {
+        known_topics = {key.topic for key, limit in self.named if isinstance(limit, int)}
+        new: dict[PartitionKey, OffsetLimit] = {
             key: "earliest" for key in partitions if key.topic in known_topics and key not in named
         }
         return replace(self, named=tuple(sorted({**named, **new}.items()))) if new else self
 
     @property
     def by_time(self) -> bool:
-        """Whether any partition's place is a time."""
-        return any(isinstance(place, Moment) for place in (self.default, *dict(self.named).values()))
+        """Whether any partition's limit is a time."""
+        return any(isinstance(limit, Moment) for limit in (self.default, *dict(self.named).values()))
 
     @property
     def by_group(self) -> bool:
-        """Whether any partition's place is the group's position."""
+        """Whether any partition's limit is the group's position."""
         return any(map(_is_group, (self.default, *dict(self.named).values())))
 
-    def uses(self, word: Place) -> bool:
-        """Whether any partition's place is `word`."""
-        return word == self.default or any(place == word for _, place in self.named)
+    def uses(self, word: OffsetLimit) -> bool:
+        """Whether any partition's limit is `word`."""
+        return word == self.default or any(limit == word for _, limit in self.named)
 
 
-def _is_group(place: Place | None) -> bool:
-    return isinstance(place, str) and place.startswith("group")
+def _is_group(limit: OffsetLimit | None) -> bool:
+    return isinstance(limit, str) and limit.startswith("group")
 
 
-def _place(value: object, where: str) -> Place:
+def _limit(value: object, where: str) -> OffsetLimit:
     found = _WORDS.get(value) if isinstance(value, str) else _NUMBERS.get(value) if isinstance(value, int) else None
     return checked_offset(value, where) if found is None else found
 
@@ -169,7 +178,7 @@ def resolve(
 
     Calls `group_positions` once, and only if `group` is used. A partition without a group position is read from its
     beginning if the group has a position elsewhere in the topic (then the partition is new), otherwise by the word
-    after `group:`. ConfigurationError: a named partition does not exist, or an existing one has no place.
+    after `group:`. ConfigurationError: a named partition does not exist, or an existing one has no limit.
 
     Of a store that `bounds` do not have, a partition at `latest` is a ConnectError, and one at the store's first offset
     is left out: it enters there later, as a new partition does.
@@ -199,17 +208,18 @@ def resolve(
     resolved: dict[PartitionKey, int] = {}
     silent: list[PartitionKey] = []
     for key in keys:
-        place = named.get(key, spec.default)
-        assert not isinstance(place, Moment), f"{key} at {place} was not looked for"
-        if _is_group(place):
-            fallback: Place = "latest" if place == "group:latest" and key.topic not in known_topics else "earliest"
-            place = positions.get(key, fallback)
-        limits = bounds.get(key.store)
-        if isinstance(place, int):
-            resolved[key] = place
-        elif limits is not None:
-            resolved[key] = limits.max_offset if place == "latest" else limits.min_offset
-        elif place == "latest":
+        limit = named.get(key, spec.default)
+        assert not isinstance(limit, Moment), f"{key} at {limit} was not looked for"
+        if _is_group(limit):
+            is_latest = limit == "group:latest" and key.topic not in known_topics
+            fallback: OffsetLimit = "latest" if is_latest else "earliest"
+            limit = positions.get(key, fallback)
+        store = bounds.get(key.store)
+        if isinstance(limit, int):
+            resolved[key] = limit
+        elif store is not None:
+            resolved[key] = store.max_offset if limit == "latest" else store.min_offset
+        elif limit == "latest":
             silent.append(key)
     if silent:
         raise _silent(f"{spec.option} has latest", silent)
@@ -253,16 +263,16 @@ def without_times(
     if not spec.by_time or spec.unknown(keys):
         return spec  # `resolve` reports unknown names
     named = dict(spec.named)
-    places = {key: named.get(key, spec.default) for key in keys}
-    timestamps_ms = {key: place.timestamp_ms for key, place in places.items() if isinstance(place, Moment)}
+    limits = {key: named.get(key, spec.default) for key in keys}
+    timestamps_ms = {key: limit.timestamp_ms for key, limit in limits.items() if isinstance(limit, Moment)}
     silent = [key for key in timestamps_ms if key.store not in bounds]
     if silent:
         raise _silent(f"{spec.option} is a time", silent)
     found = lookup.offsets_at(view, timestamps_ms, time_zone=time_zone, bounds=bounds)
     missing = [key for key, at in found.items() if at is None]
     _log.info("%s: searched %d partitions, %d have no message so late", spec.option, len(found), len(missing))
-    unchanged = {key: place for key, place in places.items() if place is not None and key not in timestamps_ms}
-    by_time: dict[PartitionKey, Place] = {key: "latest" if at is None else at for key, at in found.items()}
+    unchanged = {key: limit for key, limit in limits.items() if limit is not None and key not in timestamps_ms}
+    by_time: dict[PartitionKey, OffsetLimit] = {key: "latest" if at is None else at for key, at in found.items()}
     pinned = {**unchanged, **by_time}
     return replace(spec, default=None, named=tuple(sorted(pinned.items())))
 

@@ -81,11 +81,11 @@ def consume(
         from tubeclient_cli.common.terminal import until_interrupted
         from tubeclient_cli.consume.reading import MessagePrinter, Wanted, read_topic
         from tubeclient_cli.facts.messages import decoder_of
-        from tubeclient_cli.facts.places import parse_place
+        from tubeclient_cli.facts.position_moves import parse_offset_spec
 
         zone = zone_named(time_zone)
         tags = frozenset(tag or ())
-        wanted = Wanted(topic, tags, parse_place(start, "--from", zone), zone.key, follow)
+        wanted = Wanted(topic, tags, parse_offset_spec(start, "--from", zone), zone.key, follow)
         if start == "latest" and not follow:
             raise ConfigurationError("--from latest ends at once, before any message; add --follow")
         output = MessagePrinter(sys.stdout, decoder_of(payload, zone), tags, max_messages, message_id, as_json=json)

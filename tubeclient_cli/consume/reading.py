@@ -18,7 +18,7 @@ from tubeclient.printable import printable
 from tubeclient.range_reader import RangeReader, WantedRange
 from tubeclient.settings import ClientSettings
 from tubeclient_cli.facts.messages import message_json, messages_of
-from tubeclient_cli.facts.places import moves_to
+from tubeclient_cli.facts.position_moves import moves_to
 from tubeclient_cli.facts.topics import no_topic, topics_known
 
 if TYPE_CHECKING:

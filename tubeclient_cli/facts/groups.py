@@ -10,7 +10,7 @@ from tubeclient.errors import ConfigurationError, TubeError, UnknownGroup
 from tubeclient.keys import PartitionKey, StoreBounds, rows_behind
 from tubeclient.names import why_no_group
 from tubeclient.printable import counted
-from tubeclient_cli.facts.places import Moves, moves_to
+from tubeclient_cli.facts.position_moves import Moves, moves_to
 from tubeclient_cli.facts.topics import topics_known
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import typer
 
 from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, no_progress, table_at
-from tubeclient_cli.common.places import DryRun, Yes, ask, check_can_ask, print_moves
+from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.terminal import (
     AsJson,
     ExitCode,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from offsets_store import GroupKey, GroupProgress, OffsetsTable, PartitionProgress
 from tubeclient.errors import ConfigurationError
 from tubeclient.wire.message_time import zone_named
-from tubeclient_cli.facts.places import Moves, moves_to, parse_place
+from tubeclient_cli.facts.position_moves import Moves, moves_to, parse_offset_spec
 from tubeclient_cli.offsets.lag import Brokers
 
 
@@ -55,7 +55,7 @@ def plan_of(table: OffsetsTable, key: GroupKey, brokers: Brokers, to: str, time_
     """What would move to the place `to`, the value of --to; changes nothing."""
     current = table.latest(key)
     zone = zone_named(time_zone)
-    spec = parse_place(to, "--to", zone)
+    spec = parse_offset_spec(to, "--to", zone)
     before = {} if current is None else current.positions
     moves = moves_to(spec, before, brokers.view, brokers.lookup, brokers.bounds, zone.key)
     if not moves.positions:

@@ -11,7 +11,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient_cli.common.terminal import ExitCode, one_line, table_console
 
 if TYPE_CHECKING:
-    from tubeclient_cli.facts.places import PositionMove
+    from tubeclient_cli.facts.position_moves import PositionMove
 
 __all__ = ["DryRun", "Yes", "ask", "check_can_ask", "print_moves"]
 

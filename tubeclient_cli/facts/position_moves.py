@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tubeclient.metadata import ClusterView
     from tubeclient.positions.offset_lookup import OffsetLookup
 
-__all__ = ["Moves", "PositionMove", "moves_to", "parse_place"]
+__all__ = ["Moves", "PositionMove", "moves_to", "parse_offset_spec"]
 
 
-def parse_place(text: str, where: str, zone: tzinfo) -> OffsetSpec:
+def parse_offset_spec(text: str, where: str, zone: tzinfo) -> OffsetSpec:
     """`where` is the option's name, `zone` that of times without one. ConfigurationError."""
     from spark_source.offsets.offset_spec import Moment, OffsetSpec
     from spark_source.options.parsers import moment_ms
