@@ -103,7 +103,7 @@ def test_events_define_a_stream() -> None:
 
 def test_changed_key_stops_the_stream_once() -> None:
     """An event that says it again does not begin the run again and again."""
-    known, stored = keyed(), json.dumps([TYPES, ["id"], None])
+    known, stored = keyed(), json.dumps([TYPES, ["id"], None, ["id", "n"]])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert not known.learn(ORDERS, said(None, ["ID"]))
     assert known.learn(ORDERS, said(["id", "n"]))
@@ -123,7 +123,7 @@ def test_two_keys_at_once_are_none(other: list[str], expected: str) -> None:
 
 def test_key_missing_from_later_events() -> None:
     """A stream stops if its table has a key and events no longer name one."""
-    known, stored = keyed(), json.dumps([TYPES, ["id"], None])
+    known, stored = keyed(), json.dumps([TYPES, ["id"], None, ["id", "n"]])
     assert known.settings_of(ORDERS, stored).key == ("id",)
     assert known.learn(ORDERS, [json.dumps([{}, []])])
     with pytest.raises(ConfigurationError, match="its key is id, but events have no pkNames"):
@@ -132,7 +132,7 @@ def test_key_missing_from_later_events() -> None:
 
 def test_a_table_without_a_key_waits_for_one() -> None:
     known = keyed()
-    for stored in (json.dumps([TYPES, [], None]), None):
+    for stored in (json.dumps([TYPES, [], None, None]), None):
         with pytest.raises(ConfigurationError, match=r"its (key is|columns are) unknown: no event of shop.orders"):
             known.settings_of(ORDERS, stored)
         assert known.waiting == {ORDERS}
@@ -142,7 +142,7 @@ def test_a_table_without_a_key_waits_for_one() -> None:
 def test_partition_column_keeps_its_type(fixed: list[str], expected: str) -> None:
     """Whoever made it. Delta widens no such column, and no one with a dot in its name."""
     known = keyed()
-    stored = json.dumps([{"id": "BIGINT", "n": "INT", "x.y": "INT"}, ["id"], fixed])
+    stored = json.dumps([{"id": "BIGINT", "n": "INT", "x.y": "INT"}, ["id"], fixed, ["id", "n", "x.y"]])
     known.settings_of(ORDERS, stored)
     known.learn(ORDERS, [json.dumps([{"n": "BIGINT", "x.y": "BIGINT"}, ["id"]])])
     schema = known.settings_of(ORDERS, stored).schema
@@ -168,7 +168,7 @@ def test_partition_column_keeps_its_type(fixed: list[str], expected: str) -> Non
 )
 def test_new_type_that_changes_values(kind: str, events: str, is_refused: bool) -> None:
     """A stream stops once if a column's new type would change the values in its table."""
-    known, stored = keyed(), json.dumps([{"id": "bigint", "n": kind}, ["id"], None])
+    known, stored = keyed(), json.dumps([{"id": "bigint", "n": kind}, ["id"], None, ["id", "n"]])
     known.settings_of(ORDERS, stored)
     assert known.learn(ORDERS, [json.dumps([{"id": "BIGINT", "n": events}, ["id"]])]) == is_refused
     if not is_refused:
@@ -178,7 +178,7 @@ def test_new_type_that_changes_values(kind: str, events: str, is_refused: bool) 
         known.settings_of(ORDERS, stored)
     assert f"events have {events} in n, which is {kind} in the table and would change" in str(caught.value)
     assert not known.learn(ORDERS, [json.dumps([{"n": events}, ["id"]])])
-    known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None]))
+    known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": events.lower()}, ["id"], None, ["id", "n"]]))
 
 
 def test_types_without_a_common_type() -> None:
@@ -189,4 +189,4 @@ def test_types_without_a_common_type() -> None:
     with pytest.raises(ConfigurationError, match="events have DATE or STRING in n, which no type can store unchanged"):
         known.settings_of(ORDERS, None)
     with pytest.raises(ConfigurationError, match="events have DATE or STRING in n"):
-        known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": "string"}, ["id"], []]))
+        known.settings_of(ORDERS, json.dumps([{"id": "bigint", "n": "string"}, ["id"], [], ["id", "n"]]))

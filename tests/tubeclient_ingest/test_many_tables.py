@@ -193,6 +193,48 @@ def test_wider_column_type(lake: Lake, key: tuple[str, ...]) -> None:
         assert rows.where("n IS NULL").count() == 0
 
 
+@pytest.mark.parametrize("form", get_args(Form))
+def test_columns_of_others_keep_their_values(lake: Lake, form: Form) -> None:
+    """A column that somebody added and filled stays as it is until events name it, though inserts of rows that are
+    there come again. The column's former values stay, and the table's type."""
+    given: dict[str, Any] = {"schema": None, "format": form, "key": ("id",)}
+    database, place = Database(form, ["shop.orders"], 5, says_columns=True), f"delta.`{lake.folder}/shop/orders`"
+    lake.tube.load("cdc", first := database.change(30))
+    lake.run(**given)
+    states = database.states["shop.orders"]
+    lake.spark.sql(f"ALTER TABLE {place} ADD COLUMN Note STRING")
+    lake.spark.sql(f"UPDATE {place} SET note = 'mine'")
+    again = json.loads(first[0].body)
+    if form == "debezium-json":
+        again["payload"]["source"]["pos"] = 999
+        row = again["payload"]["after"]
+    else:
+        again |= {"id": 999, "es": 9_999}
+        row = again["data"][0]
+    row["id"] = str(min(states)) if form == "canal-json" else min(states)
+    row["name"] = "again"
+    lake.tube.load("cdc", [NewMessage(0, json.dumps(again).encode())])
+    lake.run(**given)
+    rows = {row["id"]: (row["name"], row["Note"]) for row in lake.rows("shop.orders", ["id", "name", "Note"])}
+    assert rows == {key: (state["name"], "mine") for key, state in states.items()} | {min(states): ("again", "mine")}
+
+
+def test_columns_that_delta_fills(lake: Lake) -> None:
+    """Events do not name columns that Delta computes in a table made by hand, so rows leave them out."""
+    place = f"delta.`{lake.folder}/shop/orders`"
+    lake.spark.sql(
+        f"CREATE TABLE {place} (id BIGINT, name STRING, n INT, even BOOLEAN GENERATED ALWAYS AS (id % 2 = 0)) "
+        "USING delta PARTITIONED BY (even)"
+    )
+    database = Database("canal-json", ["shop.orders"], 6, says_columns=True)
+    for _ in range(2):
+        lake.tube.load("cdc", database.change(20))
+        lake.run(schema=None)
+    rows = lake.rows("shop.orders", ["id", "even"])
+    assert len(rows) == database.sent["shop.orders"]
+    assert all(row["even"] == (row["id"] % 2 == 0) for row in rows)
+
+
 def test_events_say_the_key_of_each_table(lake: Lake) -> None:
     """Keys of one column and of two, in another order than the columns'; a table without one is in the table for the
     rest."""

@@ -10,6 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from spark_source.options.table_uris import quoted, type_in_sql
@@ -23,7 +24,7 @@ from tubeclient_ingest.settings.group_settings import defines, fits, manager_of,
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 from tubeclient_ingest.settings.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings.table_by import PK_NAMES, REST, EventColumns, StreamId
-from tubeclient_ingest.tables.table_detail import TableDetail
+from tubeclient_ingest.tables.table_detail import COLUMNS, TableDetail
 from tubeclient_ingest.tables.target_columns import can_widen, may_widen
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,10 @@ class Definitions:
         """The keys that events said, by stream."""
         self._written: dict[str, EventColumns] = {}
         """What the table of a stream gets."""
+        self._others: dict[StreamId, frozenset[str]] = {}
+        """The columns of a stream's table that no event has named, in lower case."""
+        self._is_guess: dict[StreamId, bool] = {}
+        """Whether a stream has all columns of its table because nothing says yet which ones events name."""
         self._widens: dict[StreamId, tuple[str, ...]] = {}
         """Streams whose columns get wider types, with those that keep theirs, as they partition the table."""
         self.waiting: set[StreamId] = set()
@@ -117,6 +122,10 @@ class Definitions:
         if any(changes_values(kind, found.get(column, kind)) for column, kind in written.types.items()):
             return True
         more = sorted(found.keys() - written.types.keys())
+        if not self._others[name].isdisjoint(map(str.lower, more)):
+            return True
+        if self._is_guess[name] and found and _unordered(written.types) - _unordered(found):
+            return True
         if more and not self._settings.evolve and found != before:
             _log.warning(
                 "events of %s have columns that its table lacks: %s; set evolve to add them", name, ", ".join(more)
@@ -131,10 +140,11 @@ class Definitions:
         if detail is None or self._manager is not None:
             return None if detail is None else detail.properties.get(PROPERTY)
         own = [column for column in detail.columns if column.name not in (LINEAGE, CHANGE)]
+        names = json.loads(detail.properties.get(COLUMNS, "null"))
         key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
         widens = self._settings.evolve and may_widen(detail)
         fixed = [*detail.partition_by] if widens else None
-        return json.dumps([{column.name: type_in_sql(column.dataType) for column in own}, key, fixed])
+        return json.dumps([{column.name: type_in_sql(column.dataType) for column in own}, key, fixed, names])
 
     def settings_of(self, name: StreamId, stored: str | None) -> IngestSettings:
         """The settings of a job for the stream alone; `stored` is what its table keeps of its definition.
@@ -157,9 +167,14 @@ class Definitions:
         return of_stream(self._settings, name, stored if new is None else new)
 
     def _of_columns(self, name: StreamId, stored: str | None) -> IngestSettings:
-        columns, own_key, fixed = ({}, (), None) if stored is None else json.loads(stored)
+        table, own_key, fixed, names = ({}, (), None, ()) if stored is None else json.loads(stored)
         self._written.pop(name, None)  # until it is right, no event changes it
         events = self._of_events.get(name, {})
+        self._is_guess[name] = names is None and not events
+        # Columns that no event has named are not the stream's: whoever added them fills them in.
+        named = _unordered(table if self._is_guess[name] else (*(names or ()), *events))
+        self._others[name] = _unordered(table) - named
+        columns = {column: kind for column, kind in table.items() if column.lower() in named}
         if not columns or self._settings.evolve:
             columns = {**events, **columns}
         if not columns:
@@ -184,7 +199,11 @@ class Definitions:
                 )
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
-        return of_stream(self._settings, name, schema=ddl, key=key)
+        settings = of_stream(self._settings, name, schema=ddl, key=key)
+        if self._is_guess[name]:
+            return settings
+        properties = {**settings.table_properties, COLUMNS: json.dumps(sorted(columns))}
+        return replace(settings, table_properties=properties)
 
     def _wider(
         self, name: StreamId, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]

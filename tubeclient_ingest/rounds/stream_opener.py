@@ -35,6 +35,7 @@ from tubeclient_ingest.settings.inlong_definition import PROPERTY
 from tubeclient_ingest.settings.table_by import REST, StreamId
 from tubeclient_ingest.tables.formats import JobTable
 from tubeclient_ingest.tables.spark_errors import failure_of, spark_errors
+from tubeclient_ingest.tables.table_detail import COLUMNS
 
 FATAL: Final = (OvertakenRun, TableChanged)
 """Errors of a stream that end the round for all."""
@@ -103,9 +104,9 @@ class StreamOpener:
             writer.by_minute = True
             # The counts table knows a table's commits by their numbers: one that is made anew has others.
             writer.sink.numbers_after = max(writer.sink.numbers_after, number)
-            now = settings.table_properties.get(PROPERTY)
-            if now is not None and writer.detail.properties.get(PROPERTY) != now:
-                job_table.set_properties({PROPERTY: now})
+            now = {of: text for of, text in settings.table_properties.items() if of in (PROPERTY, COLUMNS)}
+            if not now.items() <= writer.detail.properties.items():
+                job_table.set_properties(now)
             advice = COME_AGAIN if self._is_unknown else of_stream(name)
             table = GroupTable(writer, settings, self._masters, advice, by_target(name))
             stream.is_accepted = table.begin(self._chosen_for(name), self._reset)

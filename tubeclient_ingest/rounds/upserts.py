@@ -53,8 +53,9 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
         )
     if not target.is_empty():
         raise ConfigurationError(
-            f"{target.where} has rows that were appended without a key, because its property {KEY} is not set. Leave "
-            "key out, or use another target"
+            f"{target.where} has rows, and its property {KEY} is not set. If it has the newest state of each {key}, "
+            f"such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE {target.where} SET TBLPROPERTIES ('{KEY}' = "
+            f"'{key}'). If its rows were appended without a key, leave key out, or use another target"
         )
 
 

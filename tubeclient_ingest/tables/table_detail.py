@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tubeclient_ingest.tables.delta_log import DeltaLog
 
 __all__ = [
+    "COLUMNS",
     "INDEXED",
     "TABLE_BY",
     "GroupProperty",
@@ -73,6 +74,8 @@ _PLAIN: Final = re.compile(
 )
 """Types that ask for no feature of the table."""
 
+COLUMNS: Final = "tubeclient.columns"
+"""The property of a stream's table that has the names of its columns that events have named, as a JSON list."""
 _OF_GROUP: Final = "tubeclient.consumerGroup."
 TABLE_BY: Final = "tubeclient.tableBy."
 """How the property of a counts table begins that says what tells the tables of a group apart."""
@@ -122,7 +125,7 @@ def mark_of(handle: DeltaTable) -> object:
     """What must stay the same for a job that writes files: all but its rows, and which groups have some."""
     found, protocol = handle.metadata(), handle.protocol()
     properties = {
-        name: value for name, value in found.configuration.items() if not name.startswith((_OF_GROUP, TABLE_BY))
+        name: value for name, value in found.configuration.items() if not name.startswith((_OF_GROUP, TABLE_BY, COLUMNS))
     }
     return found.id, properties, found.partition_columns, handle.schema().to_json(), protocol
 
