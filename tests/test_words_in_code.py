@@ -23,7 +23,7 @@ PRODUCT = (
 
 
 def retired() -> frozenset[str]:
-    [words] = re.findall(r"^Names have none of the words (.+?)\.$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    [words] = re.findall(r"^Names must not contain the words (.+?)\.$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
     return frozenset(re.findall(r"`(\w+)`", words))
 
 
