@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -630,11 +631,26 @@ def test_a_target_goes_on_with_its_key_alone(bench: Bench, is_own: bool) -> None
     assert rows(bench, "id", "name") == [(1, "c")]
 
 
+def test_replaced_table_says_its_key(bench: Bench) -> None:
+    """CREATE OR REPLACE TABLE takes the property away that says so. The errors' advice leads to the right rows."""
+    how = {"format": "canal-json", "schema": "id INT, name STRING"}
+    where = f"delta.`{bench.settings.target}`"
+    send(bench, *(canal("INSERT", {"id": str(one), "name": "a"}, es=one) for one in (1, 2, 3)))
+    bench.run(**how, key=("id",))
+    bench.spark.sql(f"CREATE OR REPLACE TABLE {where} USING delta CLUSTER BY (id) AS SELECT * FROM {where}")
+    send(bench, canal("UPDATE", {"id": "1", "name": "b"}, es=4), canal("DELETE", {"id": "2", "name": "a"}, es=5))
+    with pytest.raises(ConfigurationError) as caught:
+        bench.run(**how, key=("id",))
+    bench.spark.sql(re.findall(r"say so: (ALTER TABLE .*? SET TBLPROPERTIES \(.*?\))", str(caught.value))[0])
+    bench.run(**how, key=("id",), starting_offsets="target")
+    assert rows(bench, "id", "name") == [(1, "b"), (3, "a")]
+
+
 def test_a_log_gets_no_key(bench: Bench) -> None:
     how = {"format": "canal-json", "schema": "id INT, name STRING"}
     send(bench, canal("INSERT", {"id": "1", "name": "a"}, es=1), canal("DELETE", {"id": "1", "name": "a"}, es=2))
     bench.run(**how)
-    with pytest.raises(ConfigurationError, match="rows that were appended without a key"):
+    with pytest.raises(ConfigurationError, match="If its rows were appended without a key, leave key"):
         bench.run(**how, key=("id",))
     assert not DeltaTable.is_deltatable(table_of_deletes(bench.settings.target))
     assert [one["operation"] for one in DeltaTable(bench.settings.target).history(1)] == ["WRITE"]
