@@ -23,7 +23,8 @@ PRODUCT = (
 
 
 def retired() -> frozenset[str]:
-    [words] = re.findall(r"^Names must not contain the words (.+?)\.$", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    [words] = re.findall(r"^Names must not contain the words (.+?)\.$", text, re.M | re.S)
     return frozenset(re.findall(r"`(\w+)`", words))
 
 

@@ -124,9 +124,8 @@ class GroupProperty(NamedTuple):
 def mark_of(handle: DeltaTable) -> object:
     """What must stay the same for a job that writes files: all but its rows, and which groups have some."""
     found, protocol = handle.metadata(), handle.protocol()
-    properties = {
-        name: value for name, value in found.configuration.items() if not name.startswith((_OF_GROUP, TABLE_BY, COLUMNS))
-    }
+    of_jobs = (_OF_GROUP, TABLE_BY, COLUMNS)
+    properties = {name: value for name, value in found.configuration.items() if not name.startswith(of_jobs)}
     return found.id, properties, found.partition_columns, handle.schema().to_json(), protocol
 
 
