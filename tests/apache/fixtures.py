@@ -30,6 +30,7 @@ TOPICS: Final = (
     TopicSpec("apache_times", num_partitions=3, num_stores=1),
     TopicSpec("apache_position", num_partitions=2, num_stores=1),
     TopicSpec("apache_members", num_partitions=2, num_stores=1),
+    TopicSpec("apache_ui", num_partitions=2, num_stores=2),
     TopicSpec("apache_untouched", num_partitions=1, num_stores=1, brokers=(0,)),
     TopicSpec("py_to_java", num_partitions=2, num_stores=2),
     *CONFORMANCE_TOPICS,
