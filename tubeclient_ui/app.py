@@ -224,6 +224,7 @@ class Page:
 
     def _more(self, query: Query) -> dict[str, Any]:
         search, after = self._searches.of(query.text("search")), query.number("after", 0, 1 << 31)
+        search.wait(after)
         ended = search.ended  # before the messages: none comes after it
         return {"search": search, "after": after, "ended": ended, "found": search.found[after : after + _ROWS_AT_ONCE]}
 

@@ -46,6 +46,8 @@ _LEFT_SECONDS: Final = 60.0
 """A search of which nobody asks for the progress ends; sooner, if another one needs its place."""
 _PLACE_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 2.0
+_NEWS_SECONDS: Final = 0.4
+"""How long whoever asks for the progress waits for another message."""
 _AT_ONCE: Final = 4
 _MOST_SEARCHES: Final = 12
 _MOST_NAMED: Final = 50
@@ -118,6 +120,12 @@ class MessageSearch:
         """Why it ended: end, full, bytes, time, stopped, left or failed; "" while it runs. After a stop it counts as
         ended soon, though a call may go on."""
         return self._why if self._done or time.monotonic() - self._stopped_at > _STOP_SECONDS else ""
+
+    def wait(self, after: int) -> None:
+        """Until there are more messages than `after`, or the end, or for a moment."""
+        until = time.monotonic() + _NEWS_SECONDS
+        while not self.is_stopped and len(self.found) <= after and time.monotonic() < until:
+            time.sleep(0.01)
 
     def start(self) -> None:
         """Search on a thread."""
@@ -200,11 +208,17 @@ class MessageSearch:
     def _forward(
         self, reader: RangeReader, view: ClusterView, begins: dict[PartitionKey, int], ends: Mapping[PartitionKey, int]
     ) -> None:
-        for key in ends:
-            for pack in self._packs(reader, view, key, begins[key], ends[key]):
-                self._add(self._fitting(pack))
-                begins[key] = pack.end
-                self._check_room()
+        """Read windows too: a broker's answer to all at once may have thousands of messages."""
+        for key, end in ends.items():
+            entries = self.wanted.most
+            while begins[key] < end:
+                high = min(end, begins[key] + entries * INDEX_ENTRY_BYTES)
+                for pack in self._packs(reader, view, key, begins[key], high):
+                    self._add(self._fitting(pack))
+                    begins[key] = pack.end
+                    self._check_room()
+                begins[key] = high
+                entries = min(entries * 2, _MOST_ENTRIES)
 
     def _backward(
         self, reader: RangeReader, view: ClusterView, begins: Mapping[PartitionKey, int], ends: dict[PartitionKey, int]
@@ -329,7 +343,7 @@ class Searches:
         search = same[-1] if same and now - same[-1].asked_at < _LEFT_SECONDS else self.start(wanted, query)
         search.asked_at = now
         while not search.ended:
-            time.sleep(0.05)
+            search.wait(len(search.found))
         if search.error:
             raise ConfigurationError(search.error)
         return search

@@ -32,6 +32,12 @@ def test_all_of_them_are_searched(many: EmbeddedTubeMQ) -> None:
     assert shown.count("message 000007") == 1
 
 
+def test_no_more_is_read_than_is_wanted(many: EmbeddedTubeMQ) -> None:
+    """In either order, though a broker would answer with thousands at once."""
+    for order in ("newest", "oldest"):
+        assert "100 found, 100 messages and" in Viewer(settings_of(many)).search(topic="many", order=order)[1]
+
+
 def test_bytes_bound_it(many: EmbeddedTubeMQ) -> None:
     """And it says so, with a link that goes on."""
     _, shown = Viewer(settings_of(many)).search(topic="many", text="nothing", mb=1)
@@ -57,7 +63,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_stop_ends_it(many: EmbeddedTubeMQ) -> None:
     """At once for who pressed it, with what was found till then."""
     viewer = Viewer(settings_of(many))
-    first = viewer.part("/messages", topic="many", text="9", most=1000, seconds=600)
+    first = viewer.part("/messages", topic="many", regex="999$", most=1000, seconds=600)
     [button] = re.findall(r'hx-post="([^"]+)"', first)
     key = re.findall(r"search=([\w-]+)", button)[0]
     wait_for(lambda: not re.search(r"\b0 messages", viewer.part("/messages/more", search=key)), "progress")
