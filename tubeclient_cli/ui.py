@@ -96,7 +96,7 @@ def ui(
             client = settings_of(str(masters), {**_LIMITS, **given})
         else:
             raise ConfigurationError(f"--master-servers is missing; give it, or --settings, or set {MASTERS_VARIABLE}")
-        options = Options(zone, zone.key, Masks(mask or []), allow_changes, not without_messages, job)
+        options = Options(zone, Masks(mask or []), allow_changes, not without_messages, job)
         listening = _listening(host, port)
         port = listening.getsockname()[1]
         names = {joined_address(name, port) for name in (host, *_LOOPBACK)} | {public.netloc.lower()}

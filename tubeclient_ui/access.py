@@ -55,6 +55,7 @@ class ClusterAccess:
         self.command = f"--master-servers {','.join(settings.master_servers)}"
         if settings.master_web_port != ClientSettings("x").master_web_port:
             self.command += f" --option masterWebPort={settings.master_web_port}"
+        self.doctor = f"tubeclient doctor {self.command}"
         self.name = settings.master_servers[0]
 
     def masters(self) -> list[MasterState]:

@@ -7,10 +7,11 @@ import json
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import anyio
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -53,8 +54,7 @@ _ROWS_AT_ONCE: Final = 200
 class Options:
     """What the command was given besides the cluster."""
 
-    zone: tzinfo
-    zone_name: str
+    zone: ZoneInfo
     masks: Masks
     allow_changes: bool = False
     with_messages: bool = True
@@ -68,8 +68,8 @@ class Page:
         self._options = options
         self._access = ClusterAccess(settings)
         self._rates, self._history = Rates(), LagHistory()
-        self._moves = groups.GroupMoves(self._access, options.zone, options.zone_name)
-        self._searches = Searches(self._access, options.masks, options.zone, options.zone_name)
+        self._moves = groups.GroupMoves(self._access, options.zone)
+        self._searches = Searches(self._access, options.masks, options.zone)
         self._spark = Spark()
         self._schema = SchemaTrial(settings, self._searches, self._spark, options)
         self._threads: anyio.CapacityLimiter | None = None
@@ -81,13 +81,13 @@ class Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._templates.filters |= {"n": "{:,}".format, "sh": shlex.quote, "zip": zip}
+        self._templates.filters |= {"n": _number, "sh": shlex.quote, "zip": zip}
         views: dict[str, View] = {
             "cluster": lambda query: cluster.cluster_view(self._access, self._rates, query.text("q"), query.page),
             "topic": lambda query: cluster.topic_view(self._access, self._rates, query.text("name"), query.page),
             "groups": lambda query: groups.groups_view(self._access, query.text("q"), query.page),
             "group": lambda query: groups.group_view(self._access, self._history, query.text("name"), query.page),
-            "move": self._planned,
+            "move": self._moves.planned,
             "schema": self._schema.view,
         }
         if options.job is not None:
@@ -97,7 +97,7 @@ class Page:
         routes: list[BaseRoute] = [Route(f"/{name}", self._view(name, view)) for name, view in views.items()]
         routes += [
             Route("/", lambda request: RedirectResponse(f"{request.scope['root_path']}/cluster")),
-            Route("/moves", self._part("moved.html", self._changing(self._moved)), methods=["POST"]),
+            Route("/moves", self._part("moved.html", self._changing(self._moves.moved)), methods=["POST"]),
             Route("/schema/settings", self._part("", self._schema.file)),
             Mount("/static", StaticFiles(directory=_HERE / "static")),
         ]
@@ -203,18 +203,6 @@ class Page:
         )
         return HTMLResponse(text)
 
-    # Moves of groups
-
-    def _planned(self, query: Query) -> dict[str, Any]:
-        if not query.text("to"):
-            return {"plan": None, "key": ""}
-        topics = query.text("topic").replace(",", " ").split()
-        key, moves = self._moves.plan(query.text("name"), query.text("to"), topics, bool(query.text("force")))
-        return {"plan": moves, "key": key}
-
-    def _moved(self, query: Query) -> dict[str, Any]:
-        return {"group": self._moves.move(query.text("plan"))}
-
     # Messages
 
     def _search(self, query: Query) -> dict[str, Any]:
@@ -247,6 +235,10 @@ class Page:
         lines = "".join(f"{json.dumps(row)}\n" for found in list(search.found) for row in found.rows)
         headers = {"Content-Disposition": 'attachment; filename="messages.jsonl"'}
         return Response(lines, media_type="application/x-ndjson", headers=headers)
+
+
+def _number(value: float | None) -> str:
+    return "\u2013" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
 def _finalized(value: Any) -> Any:

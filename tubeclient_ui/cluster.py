@@ -7,13 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from tubeclient.admin import BrokerState
 from tubeclient.errors import TubeError
 from tubeclient.keys import StoreKey
 from tubeclient_cli.facts.topics import no_topic, topic_json
 from tubeclient_ui.access import ClusterAccess, Rates, rate_of, shown_error
 
-__all__ = ["PAGE_ROWS", "Problem", "cluster_view", "page_of", "silent_problems", "topic_view"]
+__all__ = ["PAGE_ROWS", "Problem", "cluster_view", "page_of", "silent_problems", "topic_view", "unasked"]
 
 T = TypeVar("T")
 
@@ -42,27 +41,34 @@ def page_of(rows: Sequence[T], page: int) -> dict[str, Any]:
 def cluster_view(access: ClusterAccess, rates: Rates, q: str, page: int) -> dict[str, Any]:
     """Masters, brokers and the topics that have `q` in their names; what does not answer is among the problems."""
     masters = access.masters()
-    doctor = f"tubeclient doctor {access.command}"
     problems = [
-        Problem("Master {master} does not answer", {"master": master.address}, master.error, doctor)
+        Problem("Master {master} does not answer", {"master": master.address}, master.error, access.doctor)
         for master in masters
         if master.state == "down"
     ]
-    shown: dict[str, Any] = {"masters": masters, "brokers": [], "topics": page_of([], 0), "problems": problems}
     silent: dict[int, TubeError] = {}
+    shown: dict[str, Any] = {"masters": masters, "brokers": [], "topics": page_of([], 0), "problems": problems}
+    shown["silent"] = silent
     try:
         admin = access.admin()
         shown["brokers"] = brokers = admin.brokers()
         topics = admin.topics()
         bounds = admin.store_bounds(silent=silent)
     except TubeError as error:
-        problems.append(Problem("The cluster could not be asked", {}, shown_error(error), doctor))
+        problems.append(unasked(access, error))
         return shown
     grown = rates.after(time.monotonic(), bounds)
     stores: dict[str, list[StoreKey]] = {}
     for store in bounds:
         stores.setdefault(store.topic, []).append(store)
-    problems += _of_brokers(brokers, silent, doctor)
+    stopped = [broker for broker in brokers if broker.is_in_service and broker.run_status != "running"]
+    details = {broker_id: shown_error(error) for broker_id, error in silent.items()}
+    problems += [
+        Problem("Broker {broker} is down", {"broker": broker}, details.get(broker.info.broker_id, ""), access.doctor)
+        for broker in stopped
+    ]
+    names = {broker.info.broker_id: str(broker) for broker in brokers if broker not in stopped}
+    problems += silent_problems(access, {names[key]: error for key, error in silent.items() if key in names})
     down = {broker.info.broker_id for broker in brokers if broker.run_status != "running"} | silent.keys()
     rows = []
     for topic in topics:
@@ -75,21 +81,7 @@ def cluster_view(access: ClusterAccess, rates: Rates, q: str, page: int) -> dict
             rate = rate_of(stores.get(topic.name, ()), grown)
             partial = any(on.broker.broker_id in silent for on in topic.on_brokers)
             rows.append({**found, "messages": messages, "rate": rate, "partial": partial})
-    shown["topics"] = page_of(rows, page)
-    shown["silent"] = silent
-    return shown
-
-
-def _of_brokers(brokers: Sequence[BrokerState], silent: Mapping[int, TubeError], doctor: str) -> list[Problem]:
-    problems = []
-    for broker in brokers:
-        error = silent.get(broker.info.broker_id)
-        detail = "" if error is None else shown_error(error)
-        if broker.is_in_service and broker.run_status != "running":
-            problems.append(Problem("Broker {broker} is down", {"broker": broker}, detail, doctor))
-        elif error is not None:
-            problems.append(Problem("Broker {broker} does not answer", {"broker": broker}, detail, doctor))
-    return problems
+    return shown | {"topics": page_of(rows, page)}
 
 
 def topic_view(access: ClusterAccess, rates: Rates, name: str, page: int) -> dict[str, Any]:
@@ -113,10 +105,14 @@ def topic_view(access: ClusterAccess, rates: Rates, name: str, page: int) -> dic
     }
 
 
-def silent_problems(access: ClusterAccess, silent: Mapping[int, TubeError]) -> list[Problem]:
-    """Brokers that did not answer, by id."""
-    doctor = f"tubeclient doctor {access.command}"
+def silent_problems(access: ClusterAccess, silent: Mapping[int, TubeError] | Mapping[str, TubeError]) -> list[Problem]:
+    """Brokers that did not answer, by id or name."""
     return [
-        Problem("Broker {broker} does not answer", {"broker": broker_id}, shown_error(error), doctor)
-        for broker_id, error in silent.items()
+        Problem("Broker {broker} does not answer", {"broker": broker}, shown_error(error), access.doctor)
+        for broker, error in silent.items()
     ]
+
+
+def unasked(access: ClusterAccess, error: TubeError) -> Problem:
+    """No master answered."""
+    return Problem("The cluster could not be asked", {}, shown_error(error), access.doctor)

@@ -10,7 +10,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -50,12 +50,8 @@ class _Condition(NamedTuple):
         steps = list(_STEP.finditer(path))
         if whole is None or not steps or "".join(step[0] for step in steps) != path:
             raise ConfigurationError(f"the JSON path {text!r} is none; write user.id = 7, or items[*].price > 9.5")
-        found = (step[1] if step[1] is not None else step[2] for step in steps)
-        return cls(
-            tuple(int(name) if step[2] and name != "*" else name for step, name in zip(steps, found, strict=True)),
-            whole[2] or "",
-            (whole[3] or "").strip(),
-        )
+        names = (step[1] or (step[2] if step[2] == "*" else int(step[2])) for step in steps)
+        return cls(tuple(names), whole[2] or "", (whole[3] or "").strip())
 
     def holds(self, text: str) -> bool:
         """Whether a value at the path of this JSON is as wanted; false for what is not JSON."""
@@ -94,8 +90,8 @@ class _Condition(NamedTuple):
 class MessageFilter:
     """Takes messages that fit all that is given; "" is nothing.
 
-        >>> MessageFilter(path="user.id > 6").matches([{"value": '{"user": {"id": 7}}'}, {"value": "7"}])
-        [True, False]
+        >>> MessageFilter(path="user.id > 6").matches({"value": '{"user": {"id": 7}}'})
+        True
 
     Args:
         text: A piece of the value, or of an attribute as key=value, in any case.
@@ -118,19 +114,15 @@ class MessageFilter:
         except (pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise ConfigurationError(f"the regular expression cannot be used (its syntax is RE2's): {error}") from None
 
-    def matches(self, rows: Sequence[dict[str, Any]]) -> list[bool]:
-        """Whether each message of `message_json` fits."""
-        texts = [
-            "\n".join((text_of(row), *(f"{key}={value}" for key, value in row.get("attributes", {}).items())))
-            for row in rows
-        ]
-        fits = [not self._text or self._text in text.lower() for text in texts]
-        if self._regex:
-            for number, text in enumerate(texts):  # one by one: a column of strings has at most 2 GB
-                fits[number] = fits[number] and self._regex_matches(text)
-        if self._condition is not None:
-            fits = [fit and self._condition.holds(text_of(row)) for fit, row in zip(fits, rows, strict=True)]
-        return fits
+    def matches(self, row: dict[str, Any]) -> bool:
+        """Whether a message of `message_json` fits."""
+        value = text_of(row)
+        text = "\n".join((value, *(f"{key}={it}" for key, it in row.get("attributes", {}).items())))
+        return (
+            self._text in text.lower()
+            and (not self._regex or self._regex_matches(text))
+            and (self._condition is None or self._condition.holds(value))
+        )
 
     def _regex_matches(self, text: str) -> bool:
         clean = text.encode("utf-8", "replace").decode()

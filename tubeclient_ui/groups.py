@@ -5,17 +5,18 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping
-from datetime import tzinfo
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from tubeclient.errors import TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name
 from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
-from tubeclient_cli.facts.position_moves import Moves, parse_offset_spec
+from tubeclient_cli.facts.position_moves import parse_offset_spec
 from tubeclient_ui.access import ClusterAccess, LagHistory
 from tubeclient_ui.cluster import Problem, page_of, silent_problems
 from tubeclient_ui.dry_runs import DryRuns
+from tubeclient_ui.queries import Query
 
 __all__ = ["GroupMoves", "group_view", "groups_view"]
 
@@ -38,7 +39,8 @@ def group_view(access: ClusterAccess, history: LagHistory, name: str, page: int)
     }
     positions = {row["partition"] for row in found["partitions"]}
     known = owners.keys() | set(found["unowned"])
-    without = [{"partition": key} for key in sorted(known - positions, key=PartitionKey.parse)]
+    nothing = dict.fromkeys(("position", "endOffset", "messagesBehindAtMost"))
+    without = [{"partition": key, **nothing} for key in sorted(known - positions, key=PartitionKey.parse)]
     problems = silent_problems(access, silent)
     if found["beyondEnd"]:
         command = f"tubeclient groups move {shlex.quote(name)} --to latest --dry-run {access.command}"
@@ -63,24 +65,28 @@ class _Plan(NamedTuple):
 class GroupMoves:
     """Dry runs of moves, and their doing: a move does what its dry run showed, once. Thread-safe."""
 
-    def __init__(self, access: ClusterAccess, zone: tzinfo, zone_name: str) -> None:
-        self._access, self._zone, self._zone_name = access, zone, zone_name
+    def __init__(self, access: ClusterAccess, zone: ZoneInfo) -> None:
+        self._access, self._zone = access, zone
         self._plans = DryRuns[_Plan]()
 
-    def plan(self, group: str, to: str, topics: list[str], force: bool) -> tuple[str, Moves]:
-        """A number for the move, and what would move. Raises TubeError."""
-        name, spec = group_name(group), parse_offset_spec(to, "the place", self._zone)
-        admin = self._access.admin()
+    def planned(self, query: Query) -> dict[str, Any]:
+        """What would move, once a place is given. Raises TubeError."""
+        if not (to := query.text("to")):
+            return {"plan": None}
+        name, force = group_name(query.text("name")), bool(query.text("force"))
+        spec, admin = parse_offset_spec(to, "the place", self._zone), self._access.admin()
         if not force:
             check_offline(admin, name)
-        moves = planned_moves(self._access.settings(), admin, name, topics, spec, self._zone_name)
-        return self._plans.add(_Plan(name, {move.partition: move.end for move in moves.moves}, force)), moves
+        topics = query.text("topic").replace(",", " ").split()
+        plan = planned_moves(self._access.settings(), admin, name, topics, spec, self._zone.key)
+        key = self._plans.add(_Plan(name, {move.partition: move.end for move in plan.moves}, force))
+        return {"plan": plan, "key": key, "rows": [move.row() for move in plan.moves[:1000]]}
 
-    def move(self, key: str) -> str:
-        """Do what a dry run showed, and return the group. Raises TubeError."""
-        plan = self._plans.take(key)
+    def moved(self, query: Query) -> dict[str, Any]:
+        """Do what a dry run showed, once. Raises TubeError."""
+        plan = self._plans.take(query.text("plan"))
         admin = self._access.admin()
         if not plan.force:
             check_offline(admin, plan.group)
         admin.set_offsets(plan.group, plan.offsets)
-        return plan.group
+        return {"group": plan.group}

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +26,9 @@ from tubeclient_cli.facts.groups import messages_behind
 from tubeclient_ingest.settings.group_settings import target_of
 from tubeclient_ingest.settings.load_settings import load_settings
 from tubeclient_ingest.settings.table_by import COUNTS
-from tubeclient_ui.access import ClusterAccess, LagHistory, shown_error
+from tubeclient_ui.access import ClusterAccess, LagHistory
 from tubeclient_ui.bodies import with_fault
-from tubeclient_ui.cluster import PAGE_ROWS, Problem, page_of, silent_problems
+from tubeclient_ui.cluster import PAGE_ROWS, page_of, silent_problems, unasked
 from tubeclient_ui.dry_runs import DryRuns
 from tubeclient_ui.masks import Masks
 from tubeclient_ui.queries import Query
@@ -109,14 +109,11 @@ class JobViews:
                 settings, next((past.end_offsets for past in found if not past.is_undone), {}), silent
             )
         except TubeError as error:
-            doctor = f"tubeclient doctor {self._access.command}"
-            problems = [Problem("The cluster could not be asked", {}, shown_error(error), doctor)]
-        rates, shares = _lines(found)
+            problems = [unasked(self._access, error)]
         return {
             "job": f"{settings.consumer_group} → {display_uri(settings.target)}",
             "rounds": page_of(found, query.page),
-            "rates": rates,
-            "shares": shares,
+            **_lines(found),
             "behind": behind,
             "lag": self._history.after(f"job {settings.consumer_group}", time.time(), behind),
             "problems": [*problems, *silent_problems(self._access, silent)],
@@ -132,18 +129,19 @@ class JobViews:
 
     def streams(self, query: Query) -> dict[str, Any]:
         """Each stream with the counts of a day of its records' times, by UTC, as `tubeclient audit` judges them."""
-        settings, begin = self._file.settings(), _day(query.text("day")) or datetime.now(UTC)
+        settings, today = self._file.settings(), datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        begin = _day(query.text("day")) or today
         day = begin.date()
         if not settings.has_streams:
             raise ConfigurationError("this job writes one table, and so has no streams; its rounds have the counts")
         counts = read_counts(target_of(settings, COUNTS), settings.storage_options, settings.inlong_group)[1]
         rows: dict[tuple[str, bool], Counter[str]] = {}
-        for line in judged(counts, None, datetime(day.year, day.month, day.day, tzinfo=UTC)):
+        for line in judged(counts, None, begin):
             if line["hour"] is None or line["hour"].startswith(day.isoformat()):
                 of_stream = rows.setdefault((line["stream"], line["hour"] is None), Counter())
                 of_stream.update({name: line[name] for name in ("received", "written", "bad", "missing")})
         found = [{"stream": stream, "timeless": timeless, **of} for (stream, timeless), of in rows.items()]
-        near = {"before": day - timedelta(1), "after": day + timedelta(1) if day < datetime.now(UTC).date() else None}
+        near = {"before": day - timedelta(1), "after": day + timedelta(1) if begin < today else None}
         return {"streams": page_of(found, query.page), "day": day, **near, "file": self._file.path}
 
     def bad(self, query: Query) -> dict[str, Any]:
@@ -158,7 +156,8 @@ class JobViews:
         newest = [
             {**row, "reason": self._shown(row["reason"]), "value": self._value(row["value"])} for row in found["newest"]
         ]
-        return {"found": found, "reasons": reasons.most_common(PAGE_ROWS), "newest": newest}
+        days = [(row["day"], row["records"]) for row in found["days"]]
+        return {"found": found, "reasons": reasons.most_common(PAGE_ROWS), "days": days, "newest": newest}
 
     def record(self, query: Query) -> dict[str, Any]:
         """One bad record with its bytes."""
@@ -167,13 +166,9 @@ class JobViews:
         if not found:
             raise ConfigurationError("this record is not bad by now, or its table does not have it")
         row, reason = found[0], self._shown(found[0]["reason"])
-        if row["valueBase64"] is None:
-            value, cut = None, False
-        else:
-            *value, cut = with_fault(
-                self._masks.hide({"bad": reason, "base64": row["valueBase64"]}), query.text("show"), reason
-            )
-        return {"row": row, "reason": reason, "places": place_columns(), "value": value, "cut": cut}
+        hidden = self._masks.hide({"bad": reason, "base64": row["valueBase64"]})
+        value = None if row["valueBase64"] is None else with_fault(hidden, query.text("show"), reason)
+        return {"row": row, "reason": reason, "places": place_columns(), "value": value}
 
     def _found(self, reason: str, day: datetime | None, record_id: str) -> dict[str, Any]:
         settings = self._with_bad_records()
@@ -247,13 +242,12 @@ def _retried(spark: SparkSession, settings: IngestSettings, reason: str, *, dry_
 def _day(text: str) -> datetime | None:
     """Its beginning, by UTC; None without a text. ConfigurationError."""
     try:
-        found = date.fromisoformat(text) if text else None
+        return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC) if text else None
     except ValueError:
         raise ConfigurationError(f"day is {text[:20]!r}; write it as 2026-11-21") from None
-    return None if found is None else datetime(found.year, found.month, found.day, tzinfo=UTC)
 
 
-def _lines(found: Sequence[PastRound]) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+def _lines(found: Sequence[PastRound]) -> dict[str, list[tuple[float, float]]]:
     """Rows per second since the round before, and the share of bad records in percent, over time."""
     rounds = [past for past in reversed(found) if not (past.is_undone or past.is_retry) and past.timestamp is not None]
     rates, shares, before = [], [], None
@@ -264,4 +258,4 @@ def _lines(found: Sequence[PastRound]) -> tuple[list[tuple[float, float]], list[
         if total := (past.rows or 0) + past.bad_rows:
             shares.append((at, round(100 * past.bad_rows / total, 3)))
         before = at
-    return rates, shares
+    return {"rates": rates, "shares": shares}

@@ -120,7 +120,7 @@ class Masks:
         try:
             value = inner(json.loads(text, object_pairs_hook=masked))
         except (ValueError, RecursionError):
-            return _replaced(text, self._pairs, rf"\1{HIDDEN}")
+            value = None
         if not isinstance(value, dict | list):
             return _replaced(text, self._pairs, rf"\1{HIDDEN}")
         return json.dumps(value, ensure_ascii=False) if hit else text

@@ -13,8 +13,8 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from spark_source.offsets.offset_spec import OffsetSpec
 from tubeclient.consumers.group import fetch_view
@@ -91,7 +91,7 @@ class _Bound(Exception):
 class MessageSearch:
     """One search. `run` does it; the other methods and the numbers are for any thread."""
 
-    def __init__(self, access: ClusterAccess, wanted: SearchFor, masks: Masks, zone: tzinfo, zone_name: str) -> None:
+    def __init__(self, access: ClusterAccess, wanted: SearchFor, masks: Masks, zone: ZoneInfo) -> None:
         self.key = secrets.token_urlsafe(8)
         self.wanted = wanted
         self.found: list[Found] = []
@@ -104,7 +104,7 @@ class MessageSearch:
         """Where to go on, as JSON from partitions to offsets."""
         self.query: Mapping[str, str] = {}
         self.asked_at = time.monotonic()
-        self._access, self._masks, self._zone, self._zone_name = access, masks, zone, zone_name
+        self._access, self._masks, self._zone = access, masks, zone
         self._decoder = RecordDecoder("auto", zone=zone, limits=_LIMITS) if wanted.unpack or masks else None
         self._found_bytes = 0
         self._open: OffsetLookup | RangeReader | None = None
@@ -199,7 +199,7 @@ class MessageSearch:
             spec = parse_offset_spec(text, "the place", self._zone)
             if spec.default is not None:  # of these partitions alone: to look a time up takes a row of calls
                 spec = OffsetSpec(spec.option, None, tuple((key, spec.default) for key in keys))
-            found.append(moves_to(spec, {}, view, lookup, bounds, self._zone_name).positions)
+            found.append(moves_to(spec, {}, view, lookup, bounds, self._zone.key).positions)
             self._check()
         begins, ends = found
         limits = {key: ends.get(key, bounds[key.store].max_offset) for key in keys if key in begins}
@@ -274,22 +274,18 @@ class MessageSearch:
 
     def _fitting(self, pack: Pack) -> list[Found]:
         """The messages of a pack that are wanted, as they may be shown."""
-        numbers, rows, sizes = [], [], {}
+        records = Counter[int]()
+        found: dict[int, Found] = {}
         for number, message, record in messages_of(pack, self._decoder):
             if self.wanted.message_id not in (None, message.message_id):
                 continue
             row = self._masks.hide(message_json(pack, number, message, record))
             if self.wanted.tags and "bad" not in row and row.get("tag") not in self.wanted.tags:
                 continue  # brokers compare only a hash of tags
-            numbers.append(number)
-            rows.append(row)
-            sizes[number] = len(message.body)
-        found: dict[int, list[dict[str, Any]]] = {}
-        for number, row, fits in zip(numbers, rows, self.wanted.filter.matches(rows), strict=True):
-            if fits:
-                found.setdefault(number, []).append(row)
-        records = Counter(numbers)
-        return [Found(of, records[number], sizes[number]) for number, of in found.items()]
+            records[number] += 1
+            if self.wanted.filter.matches(row):
+                found.setdefault(number, Found([], 0, len(message.body))).rows.append(row)
+        return [of._replace(records=records[number]) for number, of in found.items()]
 
     def _add(self, found: Sequence[Found]) -> None:
         self._found_bytes += sum(len(str(row)) for each in found for row in each.rows)
@@ -311,9 +307,8 @@ class MessageSearch:
 class Searches:
     """The searches of the pages: some that run, and what the last ones found."""
 
-    def __init__(self, access: ClusterAccess, masks: Masks, zone: tzinfo, zone_name: str) -> None:
-        self._given = access, masks, zone, zone_name
-        self._masks = masks
+    def __init__(self, access: ClusterAccess, masks: Masks, zone: ZoneInfo) -> None:
+        self._access, self._masks, self._zone = access, masks, zone
         self._lock = threading.Lock()
         self._searches: OrderedDict[str, MessageSearch] = OrderedDict()
 
@@ -321,7 +316,7 @@ class Searches:
         """`query` is what asked for it, for links. ConfigurationError if too many run, or if a tag is masked."""
         if any(self._masks.text(tag) != tag for tag in checked_tags(wanted.topic, wanted.tags)):
             raise ConfigurationError("this tag is masked")
-        search = MessageSearch(self._given[0], wanted, *self._given[1:])
+        search = MessageSearch(self._access, wanted, self._masks, self._zone)
         search.query = query
         with self._lock:
             running = [each for each in self._searches.values() if not each.is_stopped]

@@ -25,6 +25,9 @@ def test_each_text_has_its_chinese() -> None:
     texts = [path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.html")]
     code = [path.read_text(encoding="utf-8") for path in FOLDER.glob("*.py")]
     found = {a or b for text in texts for a, b in re.findall(r"_\((?:'([^']+)'|\"([^\"]+)\")", text)}
+    found |= {head for text in texts for heads in re.findall(r'table\("([^"]+)"', text) for head in heads.split("|")}
+    found = {text.removeprefix("#") for text in found}
+    found |= {filled for text in texts for filled in re.findall(r'line\(.*"([^"]+)"\)', text)}
     found |= {problem for text in code for problem in re.findall(r'Problem\(\s*"([^"]+)"', text)}
     assert len(found) > 60
     assert found <= CHINESE.keys()

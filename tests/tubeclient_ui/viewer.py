@@ -32,7 +32,7 @@ def settings_of(tube: EmbeddedTubeMQ) -> ClientSettings:
 def client_of(settings: ClientSettings, options: Options | None = None, public_url: str = "") -> TestClient:
     """A browser without a cookie yet."""
     zone = ZoneInfo("UTC")
-    page = Page(settings, options or Options(zone, zone.key, Masks([])))
+    page = Page(settings, options or Options(zone, Masks([])))
     guard = Guard(page.app, TOKEN, {"127.0.0.1:8720"}, public_url, "session")
     return TestClient(guard, base_url=ORIGIN, raise_server_exceptions=True)
 
@@ -42,7 +42,7 @@ class Viewer:
 
     def __init__(self, settings: ClientSettings, *masks: str, **options: Any) -> None:
         zone = ZoneInfo("UTC")
-        self.client = client_of(settings, Options(zone, zone.key, Masks(masks), **options))
+        self.client = client_of(settings, Options(zone, Masks(masks), **options))
         assert self.client.get(f"/cluster?token={TOKEN}").status_code == 200
 
     def part(self, path: str, /, **query: object) -> str:
