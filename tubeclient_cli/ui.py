@@ -54,6 +54,13 @@ def ui(
     without_messages: Annotated[
         bool, typer.Option("--without-messages", help="Show no messages, only the cluster and groups.")
     ] = False,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="InLong's audit-service, to show what DataProxy sent beside a job's counts.",
+        ),
+    ] = None,
     time_zone: TimeZone = "UTC",
     option: FurtherOptions = None,
 ) -> None:
@@ -74,6 +81,7 @@ def ui(
             import uvicorn
         from spark_source.options.access import client_settings
         from spark_source.options.given import parse_options
+        from tubeclient.admin.inlong_audit import AuditService
         from tubeclient.wire.message_time import zone_named
         from tubeclient_ui.app import Options, Page
         from tubeclient_ui.job import JobFile
@@ -86,11 +94,15 @@ def ui(
         if public_url and (public.scheme not in ("http", "https") or not public.netloc):
             raise ConfigurationError(f"--public-url is {public_url!r}; write it as https://tube.example.com/ui")
         job, given = None, further_options(option)
+        if audit is not None and settings is None:
+            raise ConfigurationError("--audit needs the --settings of a job")
         if settings is not None:
             with brought_by("spark"):
                 import pyspark  # noqa: F401
 
-            job = JobFile(settings, {"master_servers": master_servers, "source_options": given}, of_environment())
+            service = None if audit is None else AuditService(audit, zone)
+            more = {"master_servers": master_servers, "source_options": given}
+            job = JobFile(settings, more, of_environment(), service)
             client = client_settings(parse_options(job.settings(**_LIMITS).options("earliest")))
         elif masters := master_servers or of_environment().get("master_servers"):
             client = settings_of(str(masters), {**_LIMITS, **given})

@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tubeclient.errors import ConfigurationError, TubeError
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import display_uri
-from tubeclient_cli.audit.command import read_counts
-from tubeclient_cli.audit.verdicts import judged
+from tubeclient_cli.audit.command import audited
 from tubeclient_cli.facts.bad_records import found_bad_records, place_columns
 from tubeclient_cli.facts.groups import messages_behind
-from tubeclient_ingest.settings.group_settings import target_of
 from tubeclient_ingest.settings.load_settings import load_settings
-from tubeclient_ingest.settings.table_by import COUNTS
-from tubeclient_ui.access import ClusterAccess, LagHistory
+from tubeclient_ui.access import ClusterAccess, LagHistory, shown_error
 from tubeclient_ui.bodies import with_fault
 from tubeclient_ui.cluster import PAGE_ROWS, page_of, silent_problems, unasked
 from tubeclient_ui.dry_runs import DryRuns
@@ -37,6 +34,7 @@ from tubeclient_ui.spark import Spark, SparkBusy
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tubeclient.admin.inlong_audit import AuditService
     from tubeclient_ingest.job import Ingest
     from tubeclient_ingest.rounds.past_rounds import PastRound
     from tubeclient_ingest.rounds.retrying import Retried
@@ -49,6 +47,8 @@ _NEWEST: Final = 50
 _SMALL: Final = 20_000
 """Characters of base64."""
 _RETRY_SECONDS: Final = 3_600.0
+_STATES: Final = ("missing", "edge", "complete")
+"""Of a stream's hours, the worst first."""
 _NAME: Final = re.compile(r"^.* appears twice", re.DOTALL)
 """The reason that has a name of the record's own; no reason has a value."""
 
@@ -60,6 +60,7 @@ class JobFile:
     path: Path
     given: Mapping[str, Any]
     defaults: Mapping[str, Any]
+    audit: AuditService | None = None
 
     def settings(self, **source_options: str) -> IngestSettings:
         """The settings as the file has them now, overridden by what was given and these options. ConfigurationError."""
@@ -134,15 +135,27 @@ class JobViews:
         day = begin.date()
         if not settings.has_streams:
             raise ConfigurationError("this job writes one table, and so has no streams; its rounds have the counts")
-        counts = read_counts(target_of(settings, COUNTS), settings.storage_options, settings.inlong_group)[1]
+        sent, problem, end = self._file.audit if settings.inlong_group else None, "", begin + timedelta(1)
+        try:
+            lines = audited(settings, None, sent, begin, end)[1]
+        except TubeError as error:
+            if sent is None:
+                raise
+            sent, problem = None, shown_error(error)
+            lines = audited(settings, None, None, begin, end)[1]
         rows: dict[tuple[str, bool], Counter[str]] = {}
-        for line in judged(counts, None, begin):
+        for line in lines:
             if line["hour"] is None or line["hour"].startswith(day.isoformat()):
                 of_stream = rows.setdefault((line["stream"], line["hour"] is None), Counter())
-                of_stream.update({name: line[name] for name in ("received", "written", "bad", "missing")})
-        found = [{"stream": stream, "timeless": timeless, **of} for (stream, timeless), of in rows.items()]
+                of_stream.update({name: line[name] or 0 for name in ("sent", "received", "written", "bad")})
+                of_stream[line["state"]] += 1
+        found = [
+            {"stream": stream, "timeless": timeless, **of, "state": next(state for state in _STATES if of[state])}
+            for (stream, timeless), of in rows.items()
+        ]
         near = {"before": day - timedelta(1), "after": day + timedelta(1) if begin < today else None}
-        return {"streams": page_of(found, query.page), "day": day, **near, "file": self._file.path}
+        shown = {"streams": page_of(found, query.page), "sent": sent, "problem": problem}
+        return {**shown, "day": day, **near, "file": self._file.path}
 
     def bad(self, query: Query) -> dict[str, Any]:
         """The bad records by reason and by day, and the newest ones."""

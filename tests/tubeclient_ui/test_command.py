@@ -90,6 +90,7 @@ def test_behind_a_proxy(tube: EmbeddedTubeMQ) -> None:
         (["--public-url", "tube.example.com"], "--public-url is 'tube.example.com'; write it as https://"),
         (["--host", ""], "--host is empty"),
         (["--time-zone", "Moon"], "Moon"),
+        (["--audit", "http://audit:10080"], "--audit needs the --settings of a job"),
     ],
 )
 def test_what_is_wrong_is_one_line(tube: EmbeddedTubeMQ, words: list[str], fault: str) -> None:

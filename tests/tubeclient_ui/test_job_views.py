@@ -7,15 +7,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from embedded_tubemq import EmbeddedTubeMQ
-from tests.tubeclient_cli.audit.test_command import COLUMNS, row
+from tests.tubeclient.inlong_audit import audit_service
+from tests.tubeclient_cli.audit.test_command import COLUMNS, row, sent
 from tests.tubeclient_ui.viewer import Viewer, settings_of
 from tubeclient import PartitionKey
+from tubeclient.admin.inlong_audit import AuditService
 from tubeclient_ingest.job import Ingest
 from tubeclient_ingest.rounds.past_rounds import PastRound
 from tubeclient_ingest.rounds.retrying import Retried
@@ -63,7 +66,9 @@ def views(tube: EmbeddedTubeMQ, tmp_path: Path, spark: AtOnce) -> Callable[..., 
         path = tmp_path / "ingest job.toml"
         own = f'target = "{tmp_path}/lake"\nbad-records = "{tmp_path}/bad"\ntopics = ["clicks"]\n'
         path.write_text(f'[ingest]\nconsumer-group = "etl"\nmaster-servers = "{tube.master_address}"\n{text or own}')
-        file = JobFile(path, {"master_servers": None, "source_options": {}}, {})
+        audit = options.pop("audit", None)
+        service = None if audit is None else AuditService(audit, ZoneInfo("UTC"))
+        file = JobFile(path, {"master_servers": None, "source_options": {}}, {}, service)
         return Viewer(settings_of(tube), *masks, job=file, **options)
 
     return opened
@@ -151,6 +156,30 @@ def test_streams_with_their_counts(views: Callable[..., Viewer], tmp_path: Path)
     assert f"ingest job.toml' --audit URL --since {day.date()}" in text.replace("&#39;", "'")
     assert "No records of this day." not in viewer.part("/streams", day=day.date() - timedelta(days=1))
     assert "write it as 2026-11-21" in viewer.part("/streams", day="yesterday")
+
+
+def test_streams_beside_audit(views: Callable[..., Viewer], tmp_path: Path) -> None:
+    """What DataProxy sent, as the command compares it; if Audit is away, the page says so and shows the counts."""
+    day = datetime.now(UTC).replace(hour=0, minute=5, second=0, microsecond=0) - timedelta(days=1)
+    hour = timedelta(hours=1)
+    rows = [row(day + at * hour, 2, 1, sequence=at + 25, time=day + at * hour) for at in (-24, 1, 9)]
+    rows += [row(day + at * hour, 5, sequence=25 + at, stream="views", time=day + at * hour) for at in (1, 2)]
+    rows += [row(day + 9 * hour, 5, sequence=34, stream="late", time=day + 9 * hour)]
+    write_deltalake(tmp_path / "_counts", pa.Table.from_pylist(rows, COLUMNS))
+    text = f'target = "{tmp_path}/{{stream}}"\ninlong-group = "shop"\nstreams = ["clicks", "views", "late"]\n'
+    reported = sent({day + hour: 3, day + 9 * hour: 3, day + 30 * hour: 7})
+    reported += sent({day + hour: 1_200, day + 2 * hour: 5}, "views") + sent({day + 9 * hour: 6}, "late")
+    with audit_service(reported) as (url, _):
+        shown = views(text, audit=url).part("/streams", day=day.date())
+    assert "<th class=n>sent<th class=n>received<" in shown
+    assert '<td>clicks<td class="n">6<td class="n">6<td class="n">4<td class="n">2<td class="state active">com' in shown
+    assert '<td>views<td class="n">1,205<td class="n">10<td class="n">10<td class="n">0<td class="state down">' in shown
+    assert '<td>late<td class="n">6<td class="n">5<td class="n">5<td class="n">0<td class="state ">edge' in shown
+    assert "tubeclient audit" not in shown
+    shown = views(text, audit=url).part("/streams", day=day.date())
+    assert "did not answer" in shown
+    assert '<td>clicks<td class="n">6<td class="n">4<td class="n">2<td class="state active">complete' in shown
+    assert "tubeclient audit" in shown
 
 
 def found(reason: str = "a.<b> appears twice, at byte 5", text: str | None = "eyJhIjogPH0=") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,7 +22,9 @@ from tubeclient_cli.common.terminal import (
 )
 
 if TYPE_CHECKING:
+    from tubeclient.admin.inlong_audit import AuditService
     from tubeclient_cli.audit.verdicts import Hour
+    from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
 _QUERY: Final = """
 SELECT "inlongGroupId" AS "group", stream, date_trunc('hour', minute) AS hour,
@@ -62,11 +64,9 @@ def audit(
         from spark_source.options.parsers import moment_ms
         from tubeclient.admin.inlong_audit import AuditService
         from tubeclient.wire.message_time import zone_named
-        from tubeclient_cli.audit.verdicts import HOUR, judged
+        from tubeclient_cli.audit.verdicts import HOUR
         from tubeclient_cli.common.tables import print_rows
-        from tubeclient_ingest.settings.group_settings import is_glob, left_out, target_of
         from tubeclient_ingest.settings.load_settings import load_settings
-        from tubeclient_ingest.settings.table_by import COUNTS, REST
 
         zone = zone_named(time_zone)
         service = None if audit is None else AuditService(audit, zone)
@@ -77,35 +77,46 @@ def audit(
         job = None if settings is None else load_settings(settings, {}, of_environment())
         if (job is None and counts is None) or (job is not None and job.inlong_group is None):
             raise ConfigurationError("audit needs the --settings of a job with inlong-group, or its --counts")
-        table, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
-        group, hours = read_counts(table, options, None if job is None else job.inlong_group)
-        sent = None
-        if service is not None:
-            without = set[str]() if job is None else left_out(job)
-            named = [] if job is None else [name for name in job.streams if not name.startswith("!")]
-            if globs := sorted(filter(is_glob, {*named, *without})):
-                raise ConfigurationError(f"the job's streams are {globs[0]}; to compare with Audit, write their names")
-            there = {hour.stream for hour in hours} - {REST}
-            names = [name for name in named if name not in without] or (*sorted(there | without), "*")
-            sent = {name: service.sent(group, name, begin, now + HOUR) for name in names}
-            whole = sent.pop("*", {})  # the rest is what is of no stream of the table
-            sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
-            sent = {name: found for name, found in sent.items() if name not in without - there}
-        lines = judged(hours, sent, begin)
+        group, lines = audited(job, counts, service, begin, now + HOUR)
         missing, fault = sum(line["missing"] for line in lines if line["state"] == "missing"), None
         if missing:
             fault = f"{missing} records of group {group} are missing"
-        elif sent is not None and not any(line["sent"] for line in lines):
+        elif service is not None and not any(line["sent"] for line in lines):
             fault = f"Audit has nothing for group {group} since {begin.isoformat()}; check --time-zone and DataProxy"
         if json:
             print_json({"inlongGroupId": group, "since": begin.isoformat(), "allThere": fault is None, "hours": lines})
         else:
-            print_rows(table_console(), lines, leave_out=["sent"] if sent is None else [])
+            print_rows(table_console(), lines, leave_out=["sent"] if service is None else [])
             if not lines:
                 print_stderr(f"tubeclient audit: no counts since {begin.isoformat()}; try an earlier --since")
         if fault is not None:
             print_stderr(f"tubeclient audit: {fault}")
             raise typer.Exit(ExitCode.FAILED)
+
+
+def audited(
+    job: IngestSettings | None, counts: str | None, service: AuditService | None, begin: datetime, end: datetime
+) -> tuple[str, list[dict[str, Any]]]:
+    """The group, and the lines of `judged` from `begin` on: of a job's counts table or that at `counts`, and with a
+    `service` of what Audit has until `end`. ConfigurationError, Unreachable, AuditFailed."""
+    from tubeclient_cli.audit.verdicts import judged
+    from tubeclient_ingest.settings.group_settings import is_glob, left_out, target_of
+    from tubeclient_ingest.settings.table_by import COUNTS, REST
+
+    table, options = (counts or "", {}) if job is None else (counts or target_of(job, COUNTS), job.storage_options)
+    group, hours = read_counts(table, options, None if job is None else job.inlong_group)
+    if service is None:
+        return group, judged(hours, None, begin)
+    without = set[str]() if job is None else left_out(job)
+    named = [] if job is None else [name for name in job.streams if not name.startswith("!")]
+    if globs := sorted(filter(is_glob, {*named, *without})):
+        raise ConfigurationError(f"the job's streams are {globs[0]}; to compare with Audit, write their names")
+    there = {hour.stream for hour in hours} - {REST}
+    names = [name for name in named if name not in without] or (*sorted(there | without), "*")
+    sent = {name: service.sent(group, name, begin, end) for name in names}
+    whole = sent.pop("*", {})  # the rest is what is of no stream of the table
+    sent[REST] = {hour: max(0, n - sum(of.get(hour, 0) for of in sent.values())) for hour, n in whole.items()}
+    return group, judged(hours, {name: of for name, of in sent.items() if name not in without - there}, begin)
 
 
 def read_counts(uri: str, options: Mapping[str, str], group: str | None) -> tuple[str, list[Hour]]:
