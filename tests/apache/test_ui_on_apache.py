@@ -66,3 +66,20 @@ def test_the_views_in_a_browser(
         expect(page.locator(".found dl")).to_contain_text("7")
         assert visit.faults == []
     assert behind() == 12
+
+
+def test_servers_that_hang(apache: ApacheTubeMQ, browser: Browser) -> None:
+    """A broker, then the master, does nothing for a moment: the page says which, and shows the others."""
+    where = "--master-servers", apache.master_address, "--option", f"masterWebPort={apache.master_web_port}"
+    with running_alone(*where) as (_, link):
+        visit = Visit(browser.new_context(locale="en-US").new_page(), link)
+        with apache.standing_still(0):
+            visit.open("/cluster", f"Broker 1:{apache.broker_addresses[0]}.* does not answer")
+            expect(visit.page.get_by_role("row").filter(has_text=TOPIC)).to_be_visible()
+        visit.open("/cluster", "All is well.")
+        with apache.standing_still(None):
+            visit.open("/cluster", f"Master {apache.master_address} does not answer")
+            visit.open("/groups", "MASTER_UNREACHABLE")
+            visit.open("/messages?topic=apache_ui", "MASTER_UNREACHABLE")
+        visit.open("/cluster", "All is well.")
+        assert visit.faults == []

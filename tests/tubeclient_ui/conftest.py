@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from embedded_tubemq import EmbeddedTubeMQ, TopicConfig
 from tests.tubeclient_ui.viewer import Viewer, settings_of
-from tubeclient import Admin, PartitionKey, Producer
+from tubeclient import Admin, ClientSettings, PartitionKey, Producer
 from tubeclient.inlong import RecordGroup, encode_pack
 
 HOSTILE = (
@@ -47,6 +50,25 @@ def tube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedTubeMQ]:
                 producer.send("views", b"view %d" % number, time=f"2026112310{number:02}")
         Admin(settings).set_offsets("reads", {PartitionKey(1, "clicks", 0): 112})
         yield running
+
+
+@pytest.fixture
+def hung() -> Iterator[ClientSettings]:
+    """Of a cluster whose master takes connections, and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listening:
+        taken: list[socket.socket] = []
+
+        def take() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(listening.accept()[0])
+
+        threading.Thread(target=take, daemon=True).start()
+        port = listening.getsockname()[1]
+        yield ClientSettings(f"127.0.0.1:{port}", master_web_port=port, http_timeout_ms=300, rpc_timeout_ms=300)
+        listening.shutdown(socket.SHUT_RDWR)
+        for each in taken:
+            each.close()
 
 
 @pytest.fixture

@@ -41,9 +41,9 @@ def running_alone(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
-def asked(link: str, path: str, **headers: str) -> tuple[int, str, str]:
+def asked(link: str, path: str, method: str = "GET", **headers: str) -> tuple[int, str, str]:
     with closing(http.client.HTTPConnection(link.split("/")[2], timeout=SECONDS)) as connection:
-        connection.request("GET", path, headers=headers)
+        connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), answer.headers.get("Set-Cookie", "")
 
@@ -62,6 +62,27 @@ def test_the_link_opens_the_page(tube: EmbeddedTubeMQ) -> None:
         process.send_signal(signal.SIGINT)
         _, log = process.communicate(timeout=SECONDS)
         assert (process.returncode, log) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "messages", "card"),
+    [
+        ([], "--allow-changes lets it", 200, True),
+        (["--allow-changes", "--mask", "card"], "this dry run is done or forgotten", 200, False),
+        (["--without-messages"], "--allow-changes lets it", 404, False),
+    ],
+)
+def test_what_the_page_may_do(tube: EmbeddedTubeMQ, words: list[str], change: str, messages: int, card: bool) -> None:
+    """By default it changes nothing, and shows all messages."""
+    with running(tube, *words) as (_, link):
+        cookie = asked(link, "/" + link.partition("//")[2].partition("/")[2])[2].partition(";")[0]
+        known = {"Cookie": cookie, "HX-Request": "true", "Origin": link.partition("/cluster")[0]}
+        assert change in asked(link, "/moves?plan=x", "POST", **known)[1]
+        status, text, _ = asked(link, "/messages?topic=clicks&most=1", **known)
+        assert status == messages
+        for key in re.findall(r"search=([\w-]+)", text)[:1]:
+            text = asked(link, f"/messages/more?search={key}", **known)[1]
+        assert ("4111" in text) is card
 
 
 def test_an_address_may_be_long(tube: EmbeddedTubeMQ) -> None:

@@ -69,7 +69,7 @@ def views(tube: EmbeddedTubeMQ, tmp_path: Path, spark: AtOnce) -> Callable[..., 
         audit = options.pop("audit", None)
         service = None if audit is None else AuditService(audit, ZoneInfo("UTC"))
         file = JobFile(path, {"master_servers": None, "source_options": {}}, {}, service)
-        return Viewer(settings_of(tube), *masks, job=file, **options)
+        return Viewer(options.pop("settings", settings_of(tube)), *masks, job=file, **options)
 
     return opened
 
