@@ -3,23 +3,26 @@ the deadlines of the settings."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from tubeclient.admin import Admin
 from tubeclient.admin.broker_webs import own_web
 from tubeclient.conditions import error_text
-from tubeclient.errors import StandbyMaster, TransportError, TubeError
+from tubeclient.errors import ConfigurationError, StandbyMaster, TransportError, TubeError
 from tubeclient.keys import INDEX_ENTRY_BYTES, StoreBounds, StoreKey
 from tubeclient.printable import without_passwords
 from tubeclient.settings import ClientSettings
 
-__all__ = ["ClusterAccess", "LagHistory", "MasterState", "Rates", "shown_error"]
+__all__ = ["ClusterAccess", "DryRuns", "LagHistory", "MasterState", "Rates", "shown_error"]
+
+T = TypeVar("T")
 
 _MASTERS_SECONDS: Final = 3.0
 """How long the states of the masters count. All parts of a page ask for them."""
@@ -28,6 +31,7 @@ _LEAST_SECONDS: Final = 1.0
 _MOST_SAMPLES: Final = 720
 """An hour, one each 5 s."""
 _MOST_GROUPS: Final = 100
+_MOST_PLANS: Final = 16
 
 
 def shown_error(error: BaseException) -> str:
@@ -141,3 +145,33 @@ class LagHistory:
             if behind is not None and not (samples and now - samples[-1][0] < _LEAST_SECONDS):
                 samples.append((now, behind))
             return list(samples)
+
+
+class DryRuns(Generic[T]):
+    """What dry runs showed: a change does that, once. The newest that are not done, each by a key that cannot be
+    guessed. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: OrderedDict[str, T] = OrderedDict()
+
+    def add(self, plan: T) -> str:
+        """Keep what a dry run shows. Returns its key."""
+        key = secrets.token_urlsafe(8)
+        with self._lock:
+            self._plans[key] = plan
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        return key
+
+    def get(self, key: str) -> T | None:
+        """What a dry run showed; None if it is done or forgotten."""
+        return self._plans.get(key)
+
+    def take(self, key: str) -> T:
+        """The same, for whoever does it now. ConfigurationError: it is done or forgotten."""
+        with self._lock:
+            plan = self._plans.pop(key, None)
+        if plan is None:
+            raise ConfigurationError("this dry run is done or forgotten; make another one")
+        return plan

@@ -33,10 +33,10 @@ from tubeclient_ui.bodies import KINDS, minute, shown_lines, shown_value
 from tubeclient_ui.job import JobFile, JobViews
 from tubeclient_ui.masks import Masks, text_of
 from tubeclient_ui.queries import FORMAT, SEARCH, Query, search_for
-from tubeclient_ui.schema import SchemaTrial
 from tubeclient_ui.search import Searches
 from tubeclient_ui.spark import Spark, SparkBusy
 from tubeclient_ui.texts import COOKIE, LANGUAGES, Translator, language_of
+from tubeclient_ui.typed import SchemaTrial, download
 
 __all__ = ["Options", "Page"]
 
@@ -233,8 +233,7 @@ class Page:
         """What is shown, as `tubeclient consume --json` prints it."""
         search = self._searches.of(query.text("search"))
         lines = "".join(f"{json.dumps(row)}\n" for found in list(search.found) for row in found.rows)
-        headers = {"Content-Disposition": 'attachment; filename="messages.jsonl"'}
-        return Response(lines, media_type="application/x-ndjson", headers=headers)
+        return download(lines, "application/x-ndjson", "messages.jsonl")
 
 
 def _number(value: float | None) -> str:

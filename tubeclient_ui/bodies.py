@@ -15,6 +15,7 @@ __all__ = ["KINDS", "body_of", "fault_at", "minute", "shown_lines", "shown_value
 KINDS: Final = ("text", "json", "hex")
 _MOST_CHARACTERS: Final = 100_000
 _MOST_HEX_BYTES: Final = 16_384
+_ASCII: Final = bytes(byte if 32 <= byte < 127 else ord(".") for byte in range(256))
 _FAULT: Final = re.compile(r", at byte ([0-9]{1,9})$")
 
 
@@ -35,7 +36,8 @@ def shown_value(row: dict[str, Any], kind: str, most: int = _MOST_CHARACTERS) ->
         most = min(most, _MOST_HEX_BYTES)
         value = body_of(row)
         lines = ((at, value[at : min(at + 16, most)]) for at in range(0, min(len(value), most), 16))
-        return "\n".join(f"{at:06x}  {line.hex(' '):<47}  {_ascii(line)}" for at, line in lines), len(value) > most
+        shown = (f"{at:06x}  {line.hex(' '):<47}  {line.translate(_ASCII).decode()}" for at, line in lines)
+        return "\n".join(shown), len(value) > most
     text = text_of(row)
     if kind == "json":
         text = _indented(text)
@@ -67,10 +69,6 @@ def with_fault(row: dict[str, Any], kind: str, reason: str) -> tuple[str, str, s
 def minute(text: str) -> str:
     """A message's time, yyyyMMddHHmm, for people."""
     return f"{text[:4]}-{text[4:6]}-{text[6:8]} {text[8:10]}:{text[10:]}" if len(text) == 12 else text
-
-
-def _ascii(line: bytes) -> str:
-    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in line)
 
 
 def _indented(text: str) -> str:

@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 def page_of(rows: Sequence[T], page: int) -> dict[str, Any]:
     """A part of long lists: PAGE_ROWS of them."""
     last = max(0, len(rows) - 1) // PAGE_ROWS
-    page = min(max(page, 0), last)
+    page = min(page, last)
     return {"rows": rows[page * PAGE_ROWS : (page + 1) * PAGE_ROWS], "page": page, "last": last, "count": len(rows)}
 
 

@@ -13,9 +13,8 @@ from tubeclient.keys import PartitionKey
 from tubeclient.names import group_name
 from tubeclient_cli.facts.groups import check_offline, group_facts, group_rows, planned_moves
 from tubeclient_cli.facts.position_moves import parse_offset_spec
-from tubeclient_ui.access import ClusterAccess, LagHistory
+from tubeclient_ui.access import ClusterAccess, DryRuns, LagHistory
 from tubeclient_ui.cluster import Problem, page_of, silent_problems
-from tubeclient_ui.dry_runs import DryRuns
 from tubeclient_ui.queries import Query
 
 __all__ = ["GroupMoves", "group_view", "groups_view"]

@@ -23,10 +23,9 @@ from tubeclient_cli.audit.command import audited
 from tubeclient_cli.facts.bad_records import found_bad_records, place_columns
 from tubeclient_cli.facts.groups import messages_behind
 from tubeclient_ingest.settings.load_settings import load_settings
-from tubeclient_ui.access import ClusterAccess, LagHistory, shown_error
+from tubeclient_ui.access import ClusterAccess, DryRuns, LagHistory, shown_error
 from tubeclient_ui.bodies import with_fault
 from tubeclient_ui.cluster import PAGE_ROWS, page_of, silent_problems, unasked
-from tubeclient_ui.dry_runs import DryRuns
 from tubeclient_ui.masks import Masks
 from tubeclient_ui.queries import Query
 from tubeclient_ui.spark import Spark, SparkBusy

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tubeclient.errors import ConfigurationError
-from tubeclient.keys import PartitionKey, is_int32, is_plain_number
+from tubeclient.keys import PartitionKey, is_plain_number
 from tubeclient.names import checked_tags
 from tubeclient_ui.filters import MessageFilter
 from tubeclient_ui.search import SearchFor
@@ -48,8 +48,7 @@ class Query:
 
     @property
     def page(self) -> int:
-        text = self._given.get("page", "0")
-        return int(text) if is_int32(text) else 0
+        return self.number("page", 0, 1 << 31)
 
     def all(self) -> dict[str, str]:
         """All but the language, which has a cookie."""

@@ -171,15 +171,8 @@ class MessageSearch:
             begins, ends = self._places(view, lookup, snapshot.bounds)
         self.all_entries = sum(ends[key] - begins[key] for key in ends) // INDEX_ENTRY_BYTES
         sizes = {(layout.broker_id, layout.topic): layout.partitions_per_store for layout in view.layouts}
-        with RangeReader(
-            settings,
-            _GROUPS,
-            "ui",
-            fail_on_data_loss=False,
-            bad_messages="keep",
-            visit_token=view.visit_token,
-            store_sizes=sizes,
-        ) as reader:
+        how: dict[str, Any] = {"fail_on_data_loss": False, "bad_messages": "keep", "store_sizes": sizes}
+        with RangeReader(settings, _GROUPS, "ui", visit_token=view.visit_token, **how) as reader:
             self._open = reader
             try:
                 (self._backward if self.wanted.newest_first else self._forward)(reader, view, begins, ends)

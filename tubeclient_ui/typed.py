@@ -12,20 +12,25 @@ from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
+from starlette.responses import Response
 
 from tubeclient.errors import ConfigurationError
 from tubeclient.extras import brought_by
 from tubeclient.records.spec import BINARY, CHANGES
+from tubeclient.settings import ClientSettings
 from tubeclient_cli.common.cluster import pairs
 from tubeclient_ui.bodies import body_of, fault_at
 from tubeclient_ui.masks import Masks
-from tubeclient_ui.queries import SETTINGS, Query
+from tubeclient_ui.queries import FORMAT, SEARCH, SETTINGS, Query, search_for
+from tubeclient_ui.search import Searches
+from tubeclient_ui.spark import Spark
 
 if TYPE_CHECKING:
     from spark_source.typed.format_settings import FormatSettings
     from spark_source.typed.record_format import RecordFormat
+    from tubeclient_ui.app import Options
 
-__all__ = ["Typed", "TypedRecord", "format_settings", "pasted", "settings_file", "typed"]
+__all__ = ["SchemaTrial", "Typed", "TypedRecord", "download", "format_settings", "pasted", "settings_file", "typed"]
 
 _MOST_RECORDS: Final = 100
 _SECONDS: Final = 5.0
@@ -35,6 +40,8 @@ _DEEPEST: Final = 100
 _LONGEST: Final = 300
 """Characters of a value, and of a bad record before and behind the fault."""
 _DESCRIPTOR: Final = "descFilePath"
+_LIMITS: Final = {"most": "100", "mb": "16", "seconds": "10"}
+"""Of what is read of a topic."""
 
 
 class TypedRecord(NamedTuple):
@@ -164,3 +171,43 @@ def settings_file(query: Query, source: Mapping[str, Any], master_servers: str) 
 
 def _given(query: Query) -> dict[str, Any]:
     return {"format": "json"} | query.some(SETTINGS)
+
+
+class SchemaTrial:
+    """Tries schemas. Spark starts with the first one that it has to parse."""
+
+    def __init__(self, settings: ClientSettings, searches: Searches, spark: Spark, options: Options) -> None:
+        self._settings, self._searches, self._spark, self._options = settings, searches, spark, options
+
+    def view(self, query: Query) -> dict[str, Any]:
+        """What the query's schema makes of its records."""
+        rows = None
+        if query.text("topic") and self._options.with_messages:
+            asked = query.some(SEARCH) | _LIMITS
+            found = self._searches.read(search_for(Query(asked)), asked).found
+            rows = [row for each in list(found) for row in each.rows]
+        elif not query.some(("schema", "descriptor", "records")):
+            return {"typed": None}
+        return {"typed": self.typed(query, rows)}
+
+    def typed(self, query: Query, rows: list[dict[str, Any]] | None) -> Typed:
+        """What the query's schema makes of these messages of a topic, as they may be shown; or of the query's own."""
+        settings = format_settings(query)
+        make = settings.record_format
+        is_parsed = settings.kind in BINARY and (settings.kind == "avro" or not settings.schema)
+        key = ("schema", *map(query.text, FORMAT))
+        made = make() if is_parsed else self._spark.result(key, lambda _: make())
+        return typed(made, pasted(query, settings)) if rows is None else typed(made, rows, self._options.masks)
+
+    def file(self, query: Query) -> Response:
+        """The settings file, to download."""
+        is_unpacked = query.text("topic") and query.text("packs") != "closed"
+        source = {"masterWebPort": self._settings.master_web_port, **({"payload": "auto"} if is_unpacked else {})}
+        text = settings_file(query, source, ",".join(self._settings.master_servers))
+        return download(text, "application/toml", "ingest.toml")
+
+
+def download(text: str, media_type: str, name: str) -> Response:
+    """A file of that name."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text, media_type=media_type, headers=headers)

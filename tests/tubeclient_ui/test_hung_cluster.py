@@ -23,6 +23,7 @@ def test_a_view_says_that_nobody_answers(hung: ClientSettings, path: str) -> Non
     text = viewer.part(path, name="clicks", to="latest")
     assert "[MASTER_UNREACHABLE]" in text
     assert f"tubeclient doctor --master-servers {hung.master_servers[0]}" in text
+    assert ("The cluster could not be asked" in text) is (path == "/cluster")
 
 
 def test_messages_of_a_hung_cluster(hung: ClientSettings) -> None:
