@@ -204,7 +204,7 @@ def test_columns_of_others_keep_their_values(lake: Lake, form: Form) -> None:
     states = database.states["shop.orders"]
     lake.spark.sql(f"ALTER TABLE {place} ADD COLUMN Note STRING")
     lake.spark.sql(f"UPDATE {place} SET note = 'mine'")
-    again = json.loads(first[0].body)
+    again = json.loads(first[0].payload)
     if form == "debezium-json":
         again["payload"]["source"]["pos"] = 999
         row = again["payload"]["after"]
