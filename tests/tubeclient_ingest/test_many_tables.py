@@ -229,7 +229,7 @@ def test_columns_that_delta_fills(lake: Lake) -> None:
     database = Database("canal-json", ["shop.orders"], 6, says_columns=True)
     for _ in range(2):
         lake.tube.load("cdc", database.change(20))
-        lake.run(schema=None)
+        lake.run(schema=None, evolve=True)
     rows = lake.rows("shop.orders", ["id", "even"])
     assert len(rows) == database.sent["shop.orders"]
     assert all(row["even"] == (row["id"] % 2 == 0) for row in rows)
