@@ -105,7 +105,7 @@ class DeltaRsStorage:
             self._begin_upkeep()
 
     def _commit(self, table: DeltaTable, key: GroupKey, written: Sequence[Row], sequence: int) -> None:
-        """Replace the group's rows `before`. Conflict if another writer's came first."""
+        """Replace the group's rows by `written`. Conflict if another writer's came first."""
         from deltalake import write_deltalake
         from deltalake.exceptions import CommitFailedError
 

@@ -80,5 +80,5 @@ def test_a_table_is_small() -> None:
 def test_a_job_says_where_it_stands() -> None:
     spark = cast("SparkSession", object())
     job = Ingest(spark, master_servers="m:1", consumer_group="etl", topics=["clicks"], target="/lake/t")
-    job._keep(Begins(EVIL))
+    job._track(Begins(EVIL))
     assert Seen(job._repr_html_()).texts == [f"ingest etl: {SHOWN}"]

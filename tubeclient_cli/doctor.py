@@ -191,9 +191,9 @@ def _reach(address: str) -> None:
 
 
 def _table(uri: str, storage_options: list[str] | None) -> str:
-    from tubeclient_cli.common.cluster import table_at
+    from tubeclient_cli.common.cluster import offsets_table_at
 
-    table = table_at(uri, storage_options, may_be_new=True)
+    table = offsets_table_at(uri, storage_options, may_be_new=True)
     if not table.exists():
         return "does not exist yet: the first query that uses it creates it"
     return f"has {counted(len(table.groups()), 'group')}"

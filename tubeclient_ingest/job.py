@@ -225,7 +225,7 @@ class Ingest:
         topics = [topics] if isinstance(topics, str) else topics
         self.settings.check_topics(topics)
         with explained(), Engine.on(self._spark, self.settings) as engine:
-            Run(engine, self.settings, self._keep).until_end(threading.Event(), topics)
+            Run(engine, self.settings, self._track).until_end(threading.Event(), topics)
         return self._status
 
     def retry(self, reason: str | None = None, *, dry_run: bool = False) -> Retried:
@@ -290,7 +290,7 @@ class Ingest:
         lineage: Lineage | None = None
 
         def record_event(event: Event) -> None:
-            self._keep(event)
+            self._track(event)
             if lineage is not None:
                 lineage.take(event)
             on_event(event)
@@ -310,7 +310,7 @@ class Ingest:
         finally:
             self._ended = time.monotonic()
 
-    def _keep(self, event: Event) -> None:
+    def _track(self, event: Event) -> None:
         match event:
             case Begins(text):
                 self._status = text

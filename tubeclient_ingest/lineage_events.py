@@ -28,7 +28,7 @@ from tubeclient._version import __version__
 from tubeclient.keys import PartitionKey
 from tubeclient.printable import display_uri
 from tubeclient.settings import parse_master_servers
-from tubeclient_ingest.rounds.writing import Wrote
+from tubeclient_ingest.rounds.writing import TableCommit
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 from tubeclient_ingest.tables.table_detail import TableDetail
 
@@ -56,7 +56,7 @@ class RunLineage:
     def __init__(self, settings: IngestSettings, run_id: str, catalog: str | None) -> None:
         self._settings, self._run_id, self._catalog = settings, run_id, catalog
         self._ranges: dict[PartitionKey, tuple[int, int]] = {}
-        self._written: dict[str, Wrote] = {}
+        self._written: dict[str, TableCommit] = {}
         """By the table's name, its last commit with the counts of all."""
 
     def read(self, start: Offsets, end: Offsets) -> None:
@@ -65,7 +65,7 @@ class RunLineage:
             if last != (first := start.get(key, last)):
                 self._ranges[key] = min(first, self._ranges.get(key, (first, 0))[0]), last
 
-    def wrote(self, commit: Wrote) -> None:
+    def wrote(self, commit: TableCommit) -> None:
         """A commit of a table; of several tables also at once."""
         if (before := self._written.get(commit.name)) is not None:
             commit = commit._replace(rows=commit.rows + before.rows, bad=commit.bad + before.bad)

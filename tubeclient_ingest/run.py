@@ -33,11 +33,11 @@ from tubeclient_ingest.commits.beginning import TableChanged, of_topics, start_t
 from tubeclient_ingest.commits.levels import went_back
 from tubeclient_ingest.commits.stream_ends import LeftBehind, ToRest
 from tubeclient_ingest.rounds.bad_records import BadRecords
-from tubeclient_ingest.rounds.group_table import Written
+from tubeclient_ingest.rounds.group_table import RoundResult
 from tubeclient_ingest.rounds.one_table import OneTable
 from tubeclient_ingest.rounds.stream_rows import StreamRows
 from tubeclient_ingest.rounds.stream_tables import Expired, StreamTables
-from tubeclient_ingest.rounds.writing import Writer, Wrote
+from tubeclient_ingest.rounds.writing import TableCommit, Writer
 from tubeclient_ingest.settings.ingest_settings import GROUP, TARGET, IngestSettings
 from tubeclient_ingest.tables.formats import JobTable, table_at
 from tubeclient_ingest.tables.spark_table import writing_confs
@@ -192,7 +192,7 @@ class Run:
                 done = until is not None and planner.is_at_end(start, is_first=is_first)
                 if done:
                     self._on_event(Begins(f"nothing to read: the group is past until {self._settings.until}"))
-                self.tables.begun(start, is_accepted=is_accepted)
+                self.tables.record_start(start, is_accepted=is_accepted)
                 if self._chosen in (GROUP, TARGET):
                     self._chosen, self._fallback = None, "earliest"
                 # A killed run may have left the offsets table behind the target, and perhaps nothing new comes.
@@ -271,7 +271,7 @@ class Run:
                 self.tables.checkpoint.read_ahead()
                 stop.wait(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
 
-    def _complete(self, written: Written, rows: int, behind: int | None, seconds: float) -> None:
+    def _complete(self, written: RoundResult, rows: int, behind: int | None, seconds: float) -> None:
         before = self._last
         self._last = Round(
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -294,7 +294,7 @@ class Engine:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._upkeep = Upkeep()
-        self.wrote: Callable[[Wrote], object] | None = None
+        self.wrote: Callable[[TableCommit], object] | None = None
         """As Writer has it."""
 
     @classmethod

@@ -257,7 +257,7 @@ class StreamPlanner:
         """Fix the query's end at the cluster's current end: Trigger.AvailableNow. Does not join the group: Spark calls
         this for all sources of a query first, and if it fails for one, never ends the processes of the others.
 
-        With `until` partitions end at its places. Raises as OffsetFinder.find and Target.
+        With `until` partitions end at its places. Raises as OffsetFinder.find and RunEnd.
         """
         layout = Layout(self._options.selector(), self._cluster.fetch_view())
         frozen, ends = Snapshot.of(layout, self._lookup), Offsets({})
@@ -267,7 +267,7 @@ class StreamPlanner:
         self._run_end = RunEnd(frozen, ends)
 
     def is_at_end(self, start: Offsets, *, is_first: bool) -> bool:
-        """See Target.is_reached."""
+        """See RunEnd.is_reached."""
         assert self._run_end is not None
         return self._run_end.is_reached(start, is_first=is_first)
 

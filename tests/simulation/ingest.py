@@ -157,7 +157,7 @@ class _Read:
     def rows(self, decoding: Any = None, table_by: Any = None) -> Rows:
         return Rows(lambda: self._session.read(self._readings))
 
-    def staged(self, routing: Routing, routes: Mapping[str, Any]) -> dict[str, Staged]:
+    def stage(self, routing: Routing, routes: Mapping[str, Any]) -> dict[str, Staged]:
         by_table: dict[str, list[tuple[str, Row]]] = {}
         for row in self._session.read(self._readings):
             stream = _stream_of(row, routing)

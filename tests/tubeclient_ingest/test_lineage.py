@@ -27,7 +27,7 @@ from tubeclient_cli.app import app
 from tubeclient_ingest import lineage
 from tubeclient_ingest.lineage import Lineage, open_client, reported
 from tubeclient_ingest.lineage_events import RunLineage, catalog_namespace, dataset_name
-from tubeclient_ingest.rounds.writing import Wrote
+from tubeclient_ingest.rounds.writing import TableCommit
 from tubeclient_ingest.run import Ranges, Round
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 from tubeclient_ingest.tables.table_detail import TableDetail
@@ -52,9 +52,11 @@ def settings(**more: Any) -> IngestSettings:
     return IngestSettings(**{**given, **more})
 
 
-def wrote(name: str = "s3://lake/clicks", rows: int = 5, bad: int = 0, version: int = 3, location: str = "") -> Wrote:
+def wrote(
+    name: str = "s3://lake/clicks", rows: int = 5, bad: int = 0, version: int = 3, location: str = ""
+) -> TableCommit:
     own = TableDetail("id", location or name, COLUMNS, {})
-    return Wrote(name, own, version, rows, bad, TableDetail("bad", "/lake/bad", COLUMNS, {}))
+    return TableCommit(name, own, version, rows, bad, TableDetail("bad", "/lake/bad", COLUMNS, {}))
 
 
 @pytest.fixture(autouse=True)

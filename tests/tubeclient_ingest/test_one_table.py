@@ -10,7 +10,7 @@ from spark_source.offsets.offsets import Offsets
 from tests.tubeclient_ingest.test_group_table import KEY, SETTINGS, Bench, Writing, at, looks
 from tubeclient.keys import PartitionKey
 from tubeclient_ingest.commits.beginning import TableChanged
-from tubeclient_ingest.rounds.group_table import GroupTable, Written
+from tubeclient_ingest.rounds.group_table import GroupTable, RoundResult
 from tubeclient_ingest.rounds.one_table import OneTable
 
 __all__ = ["looks"]
@@ -23,7 +23,7 @@ def begun(bench: Bench, start: Offsets, *, is_accepted: bool = False) -> OneTabl
     writer: Any = Writing(bench.target())
     one = OneTable(writer, SETTINGS, ("m:1",))
     one.checkpoint.begin(None, ())
-    one.begun(start, is_accepted=is_accepted)
+    one.record_start(start, is_accepted=is_accepted)
     return one
 
 
@@ -52,7 +52,7 @@ def test_jumped_number_before_the_first_round() -> None:
         writer: Any = Writing(bench.target(), (5, 0))
         one = OneTable(writer, SETTINGS, ("m:1",))
         one.checkpoint.begin(None, ())
-        one.begun(at(28), is_accepted=False)
+        one.record_start(at(28), is_accepted=False)
         return one
 
     state = begun_again().checkpoint.state
@@ -65,7 +65,7 @@ def test_partition_that_left_the_cluster() -> None:
     """A round drops offsets of a partition that left the cluster, and keeps those it never reads."""
     bench = Bench()
     one = begun(bench, Offsets({KEY: 28, OTHER: 28, NOT_READ: 84}))
-    assert one.write(None, Offsets({KEY: 28, OTHER: 28}), at(56)) == Written(2, None, 0, 0)
+    assert one.write(None, Offsets({KEY: 28, OTHER: 28}), at(56)) == RoundResult(2, None, 0, 0)
     assert one.checkpoint.state.ends == {KEY: 56, NOT_READ: 84}
     bench.log.restore(1)
     with pytest.raises(TableChanged):

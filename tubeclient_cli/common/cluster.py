@@ -107,7 +107,7 @@ def further_options(texts: list[str] | None, flags: Mapping[str, str] = MappingP
     return found
 
 
-def table_at(
+def offsets_table_at(
     uri: str, storage_options: list[str] | None, *, may_be_new: bool = False, client_version: str | None = None
 ) -> OffsetsTable:
     """The table at `uri`. ConfigurationError if there is none, and for an option that is not NAME=VALUE."""

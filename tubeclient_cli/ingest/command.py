@@ -98,7 +98,9 @@ def ingest(
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Print one JSON object for each event: starting, begin, round, done, stopped, error."
+            "--json",
+            help="Print one JSON object for each event: starting, begin, writer, left, rest, round, done, "
+            "stopped, error.",
         ),
     ] = False,
     verbose: Annotated[

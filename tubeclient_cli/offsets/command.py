@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tubeclient.errors import ConfigurationError
-from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, no_progress, table_at
+from tubeclient_cli.common.cluster import MASTERS_VARIABLE, Masters, no_progress, offsets_table_at
 from tubeclient_cli.common.moves import DryRun, Yes, ask, check_can_ask, print_moves
 from tubeclient_cli.common.terminal import (
     AsJson,
@@ -71,7 +71,7 @@ def list_groups(offsets_table: _Table, storage_option: StorageOptions = None, js
         from offsets_store import SchemaMismatch
         from tubeclient_cli.common.tables import print_rows, time_text
 
-        table = table_at(offsets_table, storage_option)
+        table = offsets_table_at(offsets_table, storage_option)
         rows = []
         for name in table.groups():
             try:
@@ -143,7 +143,7 @@ def show(
             silence = None if max_silence is None else timedelta(milliseconds=duration_ms(1)(max_silence))
         except ValueError as error:
             raise ConfigurationError(f"--max-silence {error}") from None
-        table = table_at(offsets_table, storage_option)
+        table = offsets_table_at(offsets_table, storage_option)
         if option and master_servers is None:
             raise ConfigurationError("--option is for the connection to the cluster; add --master-servers")
         found = table.all_latest(consumer_group)
@@ -235,7 +235,9 @@ def reset(
 
         check_can_ask(as_json=json, yes=yes, dry_run=dry_run)
         is_named = bool(topic or topic_pattern)
-        table = table_at(offsets_table, storage_option, may_be_new=is_named, client_version=f"{__version__} {RESET}")
+        table = offsets_table_at(
+            offsets_table, storage_option, may_be_new=is_named, client_version=f"{__version__} {RESET}"
+        )
         found = table.all_latest(consumer_group)
         if not (found or is_named):
             raise no_progress(table, consumer_group)

@@ -197,7 +197,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
     ]
     run_of = {record.sequence: record.run_id for record in own}
 
-    def there(commit: Commit) -> bool:
+    def is_in_effect(commit: Commit) -> bool:
         return restored_to is None or commit.version <= restored_to
 
     def found(
@@ -227,7 +227,7 @@ def state_of(commits: Sequence[Commit], consumer_group: str, table_id: str | Non
         record = commit.record if commit.record and commit.record.consumer_group == consumer_group else None
         if record is not None:
             sequence = max(sequence, record.sequence)
-        if not there(commit):
+        if not is_in_effect(commit):
             if record is not None:  # the oldest one knows what was undone before it
                 newest, first_undone, undone_before = newest or record, record.sequence, record.undone
             elif _effect(commit) is _Effect.RESTORES:

@@ -19,12 +19,12 @@ from tubeclient.admin.inlong_manager import InlongManager, InlongManagerError
 from tubeclient.conditions import error_text
 from tubeclient.errors import ConfigurationError, TransportError
 from tubeclient.records.event_columns import changes_values, merged_columns, no_type
-from tubeclient_ingest.rounds.upserts import KEY
+from tubeclient_ingest.rounds.upserts import KEY_PROPERTY
 from tubeclient_ingest.settings.group_settings import defines, fits, manager_of, of_stream, table_by_of
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 from tubeclient_ingest.settings.inlong_definition import PROPERTY, change
 from tubeclient_ingest.settings.table_by import PK_NAMES, REST, EventColumns, StreamId
-from tubeclient_ingest.tables.table_detail import COLUMNS, TableDetail
+from tubeclient_ingest.tables.table_detail import NAMED_COLUMNS, TableDetail
 from tubeclient_ingest.tables.target_columns import can_widen, may_widen
 
 _log = logging.getLogger(__name__)
@@ -140,8 +140,8 @@ class Definitions:
         if detail is None or self._manager is not None:
             return None if detail is None else detail.properties.get(PROPERTY)
         own = [column for column in detail.columns if column.name not in (LINEAGE, CHANGE)]
-        names = json.loads(detail.properties.get(COLUMNS, "null"))
-        key = tuple(filter(None, detail.properties.get(KEY, "").split(",")))
+        names = json.loads(detail.properties.get(NAMED_COLUMNS, "null"))
+        key = tuple(filter(None, detail.properties.get(KEY_PROPERTY, "").split(",")))
         widens = self._settings.evolve and may_widen(detail)
         fixed = [*detail.partition_by] if widens else None
         return json.dumps([{column.name: type_in_sql(column.dataType) for column in own}, key, fixed, names])
@@ -202,7 +202,7 @@ class Definitions:
         settings = of_stream(self._settings, name, schema=ddl, key=key)
         if self._is_guess[name]:
             return settings
-        properties = {**settings.table_properties, COLUMNS: json.dumps(sorted(columns))}
+        properties = {**settings.table_properties, NAMED_COLUMNS: json.dumps(sorted(columns))}
         return replace(settings, table_properties=properties)
 
     def _wider(

@@ -48,7 +48,7 @@ _RESET: Final = "Or reset the offsets of these topics, to earliest if they were 
 _TAKE: Final = "Or accept the table as it is, with starting-offsets target, once: missing rows are not read again"
 
 
-class Written(NamedTuple):
+class RoundResult(NamedTuple):
     """A round that is written."""
 
     sequence: int

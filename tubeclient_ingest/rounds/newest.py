@@ -23,7 +23,7 @@ __all__ = [
     "COUNT",
     "KEY",
     "ROW",
-    "WRITTEN",
+    "ROW_OPERATIONS",
     "before_all",
     "has_logs",
     "in_form",
@@ -32,7 +32,7 @@ __all__ = [
     "value_after_update",
 ]
 
-WRITTEN: Final = ("insert", "update", "snapshot")
+ROW_OPERATIONS: Final = ("insert", "update", "snapshot")
 """The operations that write a row."""
 KEY: Final = "key"
 ROW: Final = "row"
@@ -122,7 +122,7 @@ def newest(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     columns = rows.schema
     row = F.col(ROW)
     change, sequence = row[CHANGE], row[CHANGE]["sequence"]
-    is_row = change["operation"].isin(*WRITTEN, "delete")
+    is_row = change["operation"].isin(*ROW_OPERATIONS, "delete")
     key = F.when(is_row, F.struct(*(row[name].alias(name) for name in keys))).alias(KEY)
     packed = rows.select(F.struct("*").alias(ROW))
     if not has_logs(columns):

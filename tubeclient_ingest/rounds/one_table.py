@@ -9,7 +9,7 @@ from spark_source.offsets.offsets import Offsets
 from tubeclient_ingest.commits.history import once_more
 from tubeclient_ingest.commits.levels import went_back
 from tubeclient_ingest.commits.stream_ends import GroupEnds
-from tubeclient_ingest.rounds.group_table import GroupTable, Written
+from tubeclient_ingest.rounds.group_table import GroupTable, RoundResult
 from tubeclient_ingest.rounds.writing import Writer
 from tubeclient_ingest.settings.ingest_settings import IngestSettings
 
@@ -48,7 +48,7 @@ class OneTable:
         """Look again after the wait for the group. TableChanged: whoever held it wrote."""
         self.checkpoint.check(waited=True)
 
-    def begun(self, start: Offsets, *, is_accepted: bool) -> None:
+    def record_start(self, start: Offsets, *, is_accepted: bool) -> None:
         """Say in the checkpoint that the run begins at `start`, unless it says so already: so the next run begins there
         too, whatever becomes of this one. `is_accepted`: the user takes its rows as others left them."""
         state = self.checkpoint.state
@@ -63,7 +63,7 @@ class OneTable:
         done; one table says it with the next round."""
         return False
 
-    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
+    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> RoundResult | None:
         """Write a round; None if it has to be planned again, and nothing was written."""
         self.checkpoint.check()
         # Partitions that left the cluster leave the offsets. If the name returns, it begins anew.
@@ -72,7 +72,7 @@ class OneTable:
         counted = self.checkpoint.write(None if read is None else self.writer.part(read), ends, resets=resets)
         state = self.checkpoint.state
         rows = state.rows if counted.rows is None else counted.rows
-        return Written(state.sequence, rows, counted.bad, counted.others)
+        return RoundResult(state.sequence, rows, counted.bad, counted.others)
 
     def writers(self) -> Iterator[Writer]:
         """The writers of all tables that are there, for retries. ConfigurationError for one that is not."""

@@ -14,7 +14,7 @@ from tubeclient_ingest.commits.beginning import OvertakenRun
 from tubeclient_ingest.commits.history import SinkState
 from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.rounds.bad_records import BAD_ID
-from tubeclient_ingest.rounds.upserts import KEY
+from tubeclient_ingest.rounds.upserts import KEY_PROPERTY
 from tubeclient_ingest.rounds.writing import TRIES, Writer
 from tubeclient_ingest.tasks.counting import count, persisted
 
@@ -90,7 +90,7 @@ def _retry(writer: Writer, reason: str | None, *, dry_run: bool) -> Retried:
 def _check_keyed(writer: Writer, chosen: DataFrame) -> None:
     """ConfigurationError, with a key: the target does not say it yet, or it is not known which record came last."""
     form, where = writer.record_format, writer.sink.where
-    if form.keys and KEY not in writer.detail.properties:
+    if form.keys and KEY_PROPERTY not in writer.detail.properties:
         raise ConfigurationError(
             f"{where} does not have the newest row of each {','.join(form.keys)} yet. Start the job with this key once,"
             " then retry"

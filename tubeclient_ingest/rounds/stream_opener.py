@@ -35,7 +35,7 @@ from tubeclient_ingest.settings.inlong_definition import PROPERTY
 from tubeclient_ingest.settings.table_by import REST, StreamId
 from tubeclient_ingest.tables.formats import JobTable
 from tubeclient_ingest.tables.spark_errors import failure_of, spark_errors
-from tubeclient_ingest.tables.table_detail import COLUMNS
+from tubeclient_ingest.tables.table_detail import NAMED_COLUMNS
 
 FATAL: Final = (OvertakenRun, TableChanged)
 """Errors of a stream that end the round for all."""
@@ -79,7 +79,7 @@ class StreamOpener:
         settings = self._definitions.settings_of(name, self._definitions.stored(job_table.detail))
         return self._writer_of(settings, job_table), job_table, settings
 
-    def opened(self, name: StreamId, reached: Reached | None, *, create: bool = True) -> Stream:
+    def open_stream(self, name: StreamId, reached: Reached | None, *, create: bool = True) -> Stream:
         """A stream with its table, which is made if it is missing and `create` allows it; or left behind."""
 
         def in_others(at: Offsets | None) -> Offsets | None:
@@ -104,7 +104,7 @@ class StreamOpener:
             writer.by_minute = True
             # The counts table knows a table's commits by their numbers: one that is made anew has others.
             writer.sink.numbers_after = max(writer.sink.numbers_after, number)
-            now = {of: text for of, text in settings.table_properties.items() if of in (PROPERTY, COLUMNS)}
+            now = {of: text for of, text in settings.table_properties.items() if of in (PROPERTY, NAMED_COLUMNS)}
             if not now.items() <= writer.detail.properties.items():
                 job_table.set_properties(now)
             advice = COME_AGAIN if self._is_unknown else of_stream(name)

@@ -25,7 +25,7 @@ from tubeclient_ingest.commits.record import WITH_REST, Count, Reached, SinkReco
 from tubeclient_ingest.commits.stream_ends import GroupEnds, LeftBehind, Stream, StreamsLeftBehind, ToRest
 from tubeclient_ingest.rounds.counts_table import CountsTable
 from tubeclient_ingest.rounds.definitions import Definitions
-from tubeclient_ingest.rounds.group_table import Written
+from tubeclient_ingest.rounds.group_table import RoundResult
 from tubeclient_ingest.rounds.stream_opener import FATAL, StreamOpener
 from tubeclient_ingest.rounds.stream_routes import StreamRoutes, partitions_of
 from tubeclient_ingest.rounds.stream_rows import StreamRows
@@ -111,21 +111,21 @@ class StreamTables:
             reached = {**dict.fromkeys(counted, Reached(0)), **reached}
         self._streams.clear()
 
-        def opened(name: StreamId) -> Stream:
+        def open_stream(name: StreamId) -> Stream:
             # One that had a table may have been removed while the run goes on.
             create = self._create or reached.get(name, WITH_REST).number <= 0 or name in self._definitions.waiting
-            return self._opener.opened(name, reached.get(name), create=create)
+            return self._opener.open_stream(name, reached.get(name), create=create)
 
-        # Always, for its number is taken: see `begun`. A run that died may have left rows there, and no commit of the
-        # counts table knows whose.
-        self._streams[REST] = rest = opened(REST)
+        # Always, for its number is taken: see `record_start`. A run that died may have left rows there, and no commit of
+        # the counts table knows whose.
+        self._streams[REST] = rest = open_stream(REST)
         in_rest = _streams_of(None if rest.table is None else rest.table.state.record)
         if record is None:
             reached = {name: own._replace(since=in_rest.get(name, own).since) for name, own in reached.items()}
         reached = {**dict.fromkeys(in_rest, WITH_REST), **reached}
         self._routes.begin(reached)
         others = sorted({*reached, *counted} - self._routes.undefined - {REST})
-        self._streams.update((stream.name, stream) for stream in self._at_once(opened, others))
+        self._streams.update((stream.name, stream) for stream in self._at_once(open_stream, others))
         tables = [stream.table.state for stream in self._streams.values() if stream.table is not None]
         self.ends.resets = most(state.resets for state in (self.checkpoint.state, *tables))
         self.ends.moves = () if record is None else record.moves
@@ -143,7 +143,7 @@ class StreamTables:
             if table is not None:
                 table.check(waited=True)
 
-    def begun(self, start: Offsets, *, is_accepted: bool) -> None:
+    def record_start(self, start: Offsets, *, is_accepted: bool) -> None:
         state, streams = self.checkpoint.state, self._streams.values()
         self.ends.begin_at(start, state.ends, self._reset)
         for stream in () if self._reset else streams:  # a reset is nowhere before the counts table has it
@@ -173,7 +173,7 @@ class StreamTables:
 
     # A round
 
-    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> Written | None:
+    def write(self, read: RoundRead | None, start: Offsets, end: Offsets) -> RoundResult | None:
         self.checkpoint.check()
         if self._definitions.changed():
             raise TableChanged
@@ -194,16 +194,16 @@ class StreamTables:
             done = dict(zip((stream.name for stream in mine), self._at_once(write, mine), strict=True))
         return self._end_round(done, counts, start, end)
 
-    def _write_files(self, read: RoundRead, start: Offsets, end: Offsets) -> Written | None:
+    def _write_files(self, read: RoundRead, start: Offsets, end: Offsets) -> RoundResult | None:
         """Write a round whose files tasks write."""
 
-        def staged(names: Collection[StreamId]) -> dict[StreamId, Staged]:
+        def stage(names: Collection[StreamId]) -> dict[StreamId, Staged]:
             routes: dict[str, Route] = {name: self._route(self._streams[name], start, end) for name in sorted(names)}
             routing = self._routes.routing(start, end)
-            return {StreamId(name): written for name, written in read.staged(routing, routes).items()}
+            return {StreamId(name): written for name, written in read.stage(routing, routes).items()}
 
         before = {stream.name for stream in self._streams.values() if stream.takes_part}
-        found = staged(before)
+        found = stage(before)
         self._learn(columns_by_stream(found.values()))
         if unrouted := found.keys() - self._streams.keys():
             # Nothing is written of those yet.
@@ -214,7 +214,7 @@ class StreamTables:
                 return None
             again = {name for name in new if self._streams[name].takes_part}
             again |= {REST} & before if new != unrouted else set()
-            found |= {name: written for name, written in staged(again).items() if name in again}
+            found |= {name: written for name, written in stage(again).items() if name in again}
         self._routes.announce(found[REST].streams if REST in found else ())
         mine = [
             stream
@@ -264,7 +264,7 @@ class StreamTables:
 
     def _open_new(self, names: Collection[StreamId], start: Offsets) -> bool:
         """Open the tables of streams that came the first time. False: the round has to be planned again."""
-        new = self._at_once(lambda name: self._opener.opened(name, None), sorted(names))
+        new = self._at_once(lambda name: self._opener.open_stream(name, None), sorted(names))
         self._streams.update((stream.name, stream) for stream in new)
         for stream in new:
             self._opener.check_resets(stream, None)
@@ -283,7 +283,7 @@ class StreamTables:
         counts: Mapping[StreamId, Mapping[int | None, int]],
         start: Offsets,
         end: Offsets,
-    ) -> Written:
+    ) -> RoundResult:
         for fatal in [found for kind in FATAL for found in done.values() if isinstance(found, kind)]:
             raise fatal  # another run goes on, or this one looks once more
         good = bad = same = 0
@@ -330,14 +330,14 @@ class StreamTables:
         except Exception as error:
             return error
 
-    def _completed(self, start: Offsets, end: Offsets, rows: int = 0, bad: int = 0, others: int = 0) -> Written:
+    def _completed(self, start: Offsets, end: Offsets, rows: int = 0, bad: int = 0, others: int = 0) -> RoundResult:
         """Say in the counts table that the round is written."""
         self.ends.complete(start, end)
         for stream in self._streams.values():
             if stream.table is not None and stream.takes_part:
                 stream.number = stream.table.number
         self._commit()
-        return Written(self.checkpoint.state.sequence, rows, bad, others)
+        return RoundResult(self.checkpoint.state.sequence, rows, bad, others)
 
     def _commit(self) -> None:
         counts = {name: stream.uncounted for name, stream in self._streams.items()}

@@ -18,7 +18,7 @@ from tubeclient.errors import ConfigurationError
 from tubeclient.records.spec import RESCUED
 from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.rounds import newest as changes
-from tubeclient_ingest.rounds.newest import COUNT, ROW, WRITTEN
+from tubeclient_ingest.rounds.newest import COUNT, ROW, ROW_OPERATIONS
 from tubeclient_ingest.tables.spark_table import SparkTable, quoted, writing_confs
 from tubeclient_ingest.tables.table_detail import TableDetail
 from tubeclient_ingest.tables.target_columns import LENGTH_OF_TEXT, check_columns, lacking
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-__all__ = ["DELETES", "KEY", "WRITTEN", "Changed", "Upserts", "check_key"]
+__all__ = ["DELETES_PROPERTY", "KEY_PROPERTY", "ROW_OPERATIONS", "Changed", "Upserts", "check_key"]
 
-KEY: Final = "tubeclient.key"
+KEY_PROPERTY: Final = "tubeclient.key"
 """The target's property that names the key's columns, with commas between them. A table without it is a log."""
-DELETES: Final = "tubeclient.deletes"
+DELETES_PROPERTY: Final = "tubeclient.deletes"
 """The target's property that has the id of its table of deletes, and behind it the ids of the targets whose rows there
 count: a clone has those of the table it was made of."""
 _MAPPING: Final = "delta.columnMapping.mode"
@@ -41,21 +41,21 @@ _SEQUENCE: Final = f"{CHANGE}.sequence"
 
 
 def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
-    """Raise ConfigurationError if the target's rows are not those of a job with this `key`, written as `KEY` has it;
-    "" is a log's. A table without rows and without the property may become either."""
-    there = detail.properties.get(KEY, "")
+    """Raise ConfigurationError if the target's rows are not those of a job with this `key`, written as `KEY_PROPERTY`
+    has it; "" is a log's. A table without rows and without the property may become either."""
+    there = detail.properties.get(KEY_PROPERTY, "")
     if there.lower() == key.lower():
         return
     if there:
         raise ConfigurationError(
-            f"{target.where} has the newest state of each {there}, by its property {KEY}, but the job has "
+            f"{target.where} has the newest state of each {there}, by its property {KEY_PROPERTY}, but the job has "
             f"{f'the key {key}' if key else 'no key'}. Use the table's key, or another target"
         )
     if not target.is_empty():
         raise ConfigurationError(
-            f"{target.where} has rows, and its property {KEY} is not set. If it has the newest state of each {key}, "
-            f"such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE {target.where} SET TBLPROPERTIES ('{KEY}' = "
-            f"'{key}'). If its rows were appended without a key, leave key out, or use another target"
+            f"{target.where} has rows, and its property {KEY_PROPERTY} is not set. If it has the newest state of each "
+            f"{key}, such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE {target.where} SET TBLPROPERTIES "
+            f"('{KEY_PROPERTY}' = '{key}'). If its rows were appended without a key, leave key out, or use another target"
         )
 
 
@@ -100,7 +100,7 @@ class Upserts:
 
     def open(self, columns: StructType, target: TableDetail) -> str:
         """Make the table of deletes, for rows of these columns, or look whether it fits; and look at the `target`.
-        Returns the property `DELETES`. Raises ConfigurationError."""
+        Returns the property `DELETES_PROPERTY`. Raises ConfigurationError."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         own_keys = [column for column in target.columns if column.name.lower() in map(str.lower, self._keys)]
@@ -130,13 +130,13 @@ class Upserts:
                 StructField("time", TimestampType()),
             ]
         )
-        detail, (known, *targets) = self._deletes.detail(), target.properties.get(DELETES, "").split(" ")
+        detail, (known, *targets) = self._deletes.detail(), target.properties.get(DELETES_PROPERTY, "").split(" ")
         if known and (detail is None or detail.table_id != known):
             raise ConfigurationError(
-                f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES}, but "
-                f"{self._deletes.where} is {'another one' if detail else 'not there'}. Use the target's former path "
+                f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES_PROPERTY}, "
+                f"but {self._deletes.where} is {'another one' if detail else 'not there'}. Use the target's former path "
                 "or name, or move that table there too. Or continue without those keys, which lets late changes "
-                f"bring deleted rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES}')"
+                f"bring deleted rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES_PROPERTY}')"
             )
         if detail is None:
             detail = self._deletes.create(own, properties={_MAPPING: target.properties.get(_MAPPING, "none")})
@@ -159,8 +159,8 @@ class Upserts:
         raise ConfigurationError(
             f"{self._deletes.where} has the deleted keys of a table other than {self._target.where}, which has rows. "
             "If the keys belong to it, such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE "
-            f"{self._target.where} SET TBLPROPERTIES ('{DELETES}' = '{known}'). If not, remove the table of deleted "
-            "keys"
+            f"{self._target.where} SET TBLPROPERTIES ('{DELETES_PROPERTY}' = '{known}'). If not, remove the table of "
+            "deleted keys"
         )
 
     def last_number(self, _: TableDetail) -> int:

@@ -27,7 +27,7 @@ from tubeclient_ingest.commits.record import SinkRecord
 from tubeclient_ingest.rounds.bad_records import Attempt, BadRecords
 from tubeclient_ingest.rounds.choice import open_files, why_spark
 from tubeclient_ingest.rounds.sink import Sink
-from tubeclient_ingest.rounds.upserts import DELETES, KEY, WRITTEN, Upserts, check_key
+from tubeclient_ingest.rounds.upserts import DELETES_PROPERTY, KEY_PROPERTY, ROW_OPERATIONS, Upserts, check_key
 from tubeclient_ingest.settings.ingest_settings import ICEBERG, TASKS, IngestSettings
 from tubeclient_ingest.tables.data_files import FileDestination
 from tubeclient_ingest.tables.file_statistics import without_values
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from spark_source.typed.decoding import Decoding
 
-__all__ = ["TooManyBadRecords", "Writer", "Wrote"]
+__all__ = ["TableCommit", "TooManyBadRecords", "Writer"]
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ _WITH_NAMES: Final = ("json", "kv", *CHANGES)
 _MANY_ROWS: Final = 50
 
 
-class Wrote(NamedTuple):
+class TableCommit(NamedTuple):
     """A round's commit of a table."""
 
     name: str
@@ -98,7 +98,7 @@ class Writer:
         target: JobTable,
         bad_records: BadRecords | None,
         record_format: RecordFormat,
-        wrote: Callable[[Wrote], object] | None = None,
+        wrote: Callable[[TableCommit], object] | None = None,
     ) -> None:
         """`wrote` gets each round that was written."""
         self._wrote = wrote
@@ -158,7 +158,7 @@ class Writer:
         detail = self.sink.detail()
         if detail is None and create:
             how = self.settings
-            own = GroupProperty().properties(how.consumer_group) | ({KEY: text_of_key} if text_of_key else {})
+            own = GroupProperty().properties(how.consumer_group) | ({KEY_PROPERTY: text_of_key} if text_of_key else {})
             properties = {**how.table_properties, **own}
             detail = self._target.create(columns, how.partition_by, how.cluster_by, properties)
         if detail is None:
@@ -171,12 +171,12 @@ class Writer:
         self._detail = detail
         self.rules = TargetRules.of(detail, columns, self._spark)
         if self._upserts is not None:
-            self.rules = self.rules._replace(only=WRITTEN)
+            self.rules = self.rules._replace(only=ROW_OPERATIONS)
         if self.bad_records is not None:
             self.bad_records.open(create=create)
         self._choose(detail, columns, writes=writes)
         if self._upserts is not None:
-            known = {KEY: text_of_key, DELETES: self._upserts.open(columns, detail)}
+            known = {KEY_PROPERTY: text_of_key, DELETES_PROPERTY: self._upserts.open(columns, detail)}
             if writes:
                 there = detail.properties
                 other = {name: text for name, text in known.items() if there.get(name, "").lower() != text.lower()}
@@ -306,7 +306,7 @@ class Writer:
         if self._wrote is not None and rows is not None:
             count, bad = counted.rows if counted.rows is not None else after.rows or 0, self.bad_records
             bad_table = bad.detail if bad is not None else None
-            self._wrote(Wrote(self.settings.target, self.detail, after.version, count, counted.bad, bad_table))
+            self._wrote(TableCommit(self.settings.target, self.detail, after.version, count, counted.bad, bad_table))
         return after, counted
 
     def commit(self, rows: DataFrame, record: SinkRecord, state: SinkState) -> tuple[SinkState, int]:
@@ -376,7 +376,7 @@ class Writer:
         """Commit what tasks wrote."""
         table, files = self.bad_records, self._files
         assert files is not None
-        staged = part.staged(self.route(state.numbered(record), part.partitions))
+        staged = part.stage(self.route(state.numbered(record), part.partitions))
         if staged.bad and table is None:
             raise bad_record(staged.example)
         minutes = {minute: bad for minute, (_, bad) in staged.minutes.items()}

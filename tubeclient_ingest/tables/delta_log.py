@@ -25,7 +25,7 @@ __all__ = ["DeltaLog", "Entry"]
 
 _MOST_ENTRIES: Final = 100
 _FOLDER: Final = "_delta_log"
-_OF_LOG: Final = re.compile(r"[0-9]{20}\.(json$|.*parquet$)|_last_checkpoint$|_staged_commits$|_sidecars$")
+_LOG_FILE: Final = re.compile(r"[0-9]{20}\.(json$|.*parquet$)|_last_checkpoint$|_staged_commits$|_sidecars$")
 """Files of a log that has commits; others are temporary."""
 
 
@@ -95,7 +95,7 @@ class DeltaLog:
             return [found.base_name for found in self._files.get_file_info(FileSelector(folder, allow_not_found=True))]
 
         try:
-            return any(name != _FOLDER for name in names("")) or any(map(_OF_LOG.match, names(_FOLDER)))
+            return any(name != _FOLDER for name in names("")) or any(map(_LOG_FILE.match, names(_FOLDER)))
         except FileNotFoundError:  # there is no such local folder
             return False
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tubeclient_ingest.tables.delta_log import DeltaLog
 
 __all__ = [
-    "COLUMNS",
     "INDEXED",
+    "NAMED_COLUMNS",
     "TABLE_BY",
     "GroupProperty",
     "TableDetail",
@@ -74,7 +74,7 @@ _PLAIN: Final = re.compile(
 )
 """Types that ask for no feature of the table."""
 
-COLUMNS: Final = "tubeclient.columns"
+NAMED_COLUMNS: Final = "tubeclient.columns"
 """The property of a stream's table that has the names of its columns that events have named, as a JSON list."""
 _OF_GROUP: Final = "tubeclient.consumerGroup."
 TABLE_BY: Final = "tubeclient.tableBy."
@@ -124,7 +124,7 @@ class GroupProperty(NamedTuple):
 def mark_of(handle: DeltaTable) -> object:
     """What must stay the same for a job that writes files: all but its rows, and which groups have some."""
     found, protocol = handle.metadata(), handle.protocol()
-    of_jobs = (_OF_GROUP, TABLE_BY, COLUMNS)
+    of_jobs = (_OF_GROUP, TABLE_BY, NAMED_COLUMNS)
     properties = {name: value for name, value in found.configuration.items() if not name.startswith(of_jobs)}
     return found.id, properties, found.partition_columns, handle.schema().to_json(), protocol
 

@@ -55,7 +55,7 @@ class RoundRead:
         options = self._options.for_tasks()
         return self._in_tasks(partial(read_tasks, options, self._tasks, self._arrival, decoding, table_by), columns)
 
-    def staged(self, routing: Routing, routes: Mapping[str, Route]) -> dict[str, Staged]:
+    def stage(self, routing: Routing, routes: Mapping[str, Route]) -> dict[str, Staged]:
         """What tasks read and write for these tables. Tables without a route have counts only."""
         from pyspark.sql.types import StringType, StructField, StructType
 
@@ -84,10 +84,10 @@ class TablePart:
         self._read, self._routing, self._name, self._found = read, routing, name, found
         self.partitions = partitions
 
-    def staged(self, route: Route) -> Staged:
+    def stage(self, route: Route) -> Staged:
         """The files for the table's commit of the route's number: what is there, or what tasks write now."""
         if self._found is None or self._found.number != route.number:
-            staged = self._read.staged(self._routing, {self._name: route})
+            staged = self._read.stage(self._routing, {self._name: route})
             self._found = staged.get(self._name, Staged(route.number))
         return self._found
 
