@@ -219,6 +219,41 @@ def test_columns_of_others_keep_their_values(lake: Lake, form: Form) -> None:
     assert rows == {key: (state["name"], "mine") for key, state in states.items()} | {min(states): ("again", "mine")}
 
 
+@pytest.mark.parametrize("writer", WRITERS)
+def test_limit_of_bad_records_for_each_table(lake: Lake, writer: str) -> None:
+    """A table with too many stays behind, and has nothing of the round; the others have their rows."""
+    database = Database("canal-json", ["shop.orders", "crm.orders"], 3)
+    bad = {"database": "shop", "table": "orders", "type": "INSERT", "id": 9, "es": 9, "data": [{"id": "x"}]}
+    lake.tube.load("cdc", [*database.change(30), *[NewMessage(0, json.dumps(bad).encode())] * 3])
+    given = {"writer": writer, "bad_records": f"{lake.folder}/bad"}
+    with pytest.raises(StreamsLeftBehind, match=r"1 stream could not be written, but all others were: shop.orders: .*3"):
+        lake.run(**given, max_bad_records=2)
+    assert len(lake.rows("crm.orders", ["id"])) == database.sent["crm.orders"]
+    assert lake.rows("shop.orders", ["id"]) == []
+    lake.run(**given, max_bad_records=3)
+    assert len(lake.rows("shop.orders", ["id"])) == database.sent["shop.orders"]
+
+
+def test_groups_share_a_lake(lake: Lake) -> None:
+    """A group's reset takes the tables of that group alone, though the counts table has others' too."""
+    key = {"schema": None, "key": ("pkNames",), "consumer_group": "crm", "topics": ("logs",)}
+    states = {}
+    for topic, table, given in (("cdc", "shop.orders", {"schema": None}), ("logs", "crm.orders", key)):
+        database = Database("canal-json", [table], 4, says_columns=True, keys={table: ["id"]})
+        lake.tube.load(topic, database.change(20))
+        lake.run(**given)
+        states[table] = database
+    for topic, given in (("cdc", {"schema": None}), ("logs", key)):
+        settings = replace(lake.settings, **given, starting_offsets="latest")
+        Ingest(lake.spark, settings=settings).reset_offsets([topic])
+    for topic, table, given in (("cdc", "shop.orders", {"schema": None}), ("logs", "crm.orders", key)):
+        lake.tube.load(topic, states[table].change(20))
+        lake.run(**given)
+    assert len(lake.rows("shop.orders", ["id"])) == states["shop.orders"].sent["shop.orders"]
+    rows = {row["id"]: row for row in lake.rows("crm.orders", ["id", "name", "n"])}
+    assert rows == states["crm.orders"].states["crm.orders"]
+
+
 def test_columns_that_delta_fills(lake: Lake) -> None:
     """Events do not name columns that Delta computes in a table made by hand, so rows leave them out."""
     place = f"delta.`{lake.folder}/shop/orders`"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_source.offsets.offsets import Offsets
+from spark_source.options.table_uris import text_in_sql
 from spark_source.read.schema import arrow_types
 from tubeclient.admin.inlong_audit import AuditReporter
 from tubeclient.errors import ConfigurationError
@@ -84,8 +85,9 @@ class CountsTable:
         self.sink.use(self._log or self._table)
 
     def streams(self) -> set[StreamId]:
-        """Those that it has counts of."""
-        names = (row[0] for row in self._table.rows().select("stream").distinct().collect())
+        """Those of the group that it has counts of: it may have other groups' too."""
+        own = self._table.rows().where(f"consumerGroup = {text_in_sql(self._settings.consumer_group)}")
+        names = (row[0] for row in own.select("stream").distinct().collect())
         return {StreamId(name) for name in names} - {REST}
 
     def commit(

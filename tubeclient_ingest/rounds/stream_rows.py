@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _COUNTS_COLUMNS: Final = (
-    "inlongGroupId STRING, stream STRING, minute TIMESTAMP, received BIGINT, written BIGINT, bad BIGINT,"
-    " sequence BIGINT, runId STRING, time TIMESTAMP"
+    "consumerGroup STRING, inlongGroupId STRING, stream STRING, minute TIMESTAMP, received BIGINT, written BIGINT,"
+    " bad BIGINT, sequence BIGINT, runId STRING, time TIMESTAMP"
 )
 
 
@@ -99,9 +99,9 @@ class StreamRows:
         self, counts: Mapping[str, Sequence[Count]], sequence: int, run_id: str, time: datetime
     ) -> list[tuple[Any, ...]]:
         """Rows for the counts table, of the commit with this number and time."""
-        group = self._settings.inlong_group
+        groups = self._settings.consumer_group, self._settings.inlong_group
         return [
-            (group, name, _moment(ms), received, received - bad, bad, sequence, run_id, time)
+            (*groups, name, _moment(ms), received, received - bad, bad, sequence, run_id, time)
             for name, some in counts.items()
             for ms, received, bad in some
         ]

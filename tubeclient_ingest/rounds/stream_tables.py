@@ -116,8 +116,8 @@ class StreamTables:
             create = self._create or reached.get(name, WITH_REST).number <= 0 or name in self._definitions.waiting
             return self._opener.open_stream(name, reached.get(name), create=create)
 
-        # Always, for its number is taken: see `record_start`. A run that died may have left rows there, and no commit of
-        # the counts table knows whose.
+        # Always, for its number is taken: see `record_start`. A run that died may have left rows there, and no commit
+        # of the counts table knows whose.
         self._streams[REST] = rest = open_stream(REST)
         in_rest = _streams_of(None if rest.table is None else rest.table.state.record)
         if record is None:

@@ -55,7 +55,8 @@ def check_key(target: SparkTable, detail: TableDetail, key: str) -> None:
         raise ConfigurationError(
             f"{target.where} has rows, and its property {KEY_PROPERTY} is not set. If it has the newest state of each "
             f"{key}, such as after CREATE OR REPLACE TABLE, say so: ALTER TABLE {target.where} SET TBLPROPERTIES "
-            f"('{KEY_PROPERTY}' = '{key}'). If its rows were appended without a key, leave key out, or use another target"
+            f"('{KEY_PROPERTY}' = '{key}'). If its rows were appended without a key, leave key out, or use another "
+            "target"
         )
 
 
@@ -134,8 +135,8 @@ class Upserts:
         if known and (detail is None or detail.table_id != known):
             raise ConfigurationError(
                 f"{self._target.where} has its deleted keys in the table {known}, by its property {DELETES_PROPERTY}, "
-                f"but {self._deletes.where} is {'another one' if detail else 'not there'}. Use the target's former path "
-                "or name, or move that table there too. Or continue without those keys, which lets late changes "
+                f"but {self._deletes.where} is {'another one' if detail else 'not there'}. Use the target's former "
+                "path or name, or move that table there too. Or continue without those keys, which lets late changes "
                 f"bring deleted rows back: ALTER TABLE {self._target.where} UNSET TBLPROPERTIES ('{DELETES_PROPERTY}')"
             )
         if detail is None:

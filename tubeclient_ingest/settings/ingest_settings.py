@@ -190,8 +190,8 @@ class IngestSettings:
     )
     max_bad_records: int | None = _setting(
         "N",
-        "The maximum number of bad records in a round. With more, the job ends before it writes anything of the "
-        "round. Default: no limit.",
+        "The maximum number of bad records in a round, for each table. With more, nothing of the round is written to "
+        "the table: the job ends, or continues with its other tables. Default: no limit.",
     )
     bad_records_without_value: bool = _setting(
         "",
