@@ -226,7 +226,7 @@ def test_limit_of_bad_records_for_each_table(lake: Lake, writer: str) -> None:
     bad = {"database": "shop", "table": "orders", "type": "INSERT", "id": 9, "es": 9, "data": [{"id": "x"}]}
     lake.tube.load("cdc", [*database.change(30), *[NewMessage(0, json.dumps(bad).encode())] * 3])
     given = {"writer": writer, "bad_records": f"{lake.folder}/bad"}
-    with pytest.raises(StreamsLeftBehind, match=r"1 stream could not be written, but all others were: shop.orders: .*3"):
+    with pytest.raises(StreamsLeftBehind, match=r"but all others were: shop.orders: .*3"):
         lake.run(**given, max_bad_records=2)
     assert len(lake.rows("crm.orders", ["id"])) == database.sent["crm.orders"]
     assert lake.rows("shop.orders", ["id"]) == []
