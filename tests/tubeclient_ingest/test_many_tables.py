@@ -79,7 +79,7 @@ class Lake:
 
 @pytest.fixture
 def lake(tmp_path: Path, delta_spark: SparkSession) -> Iterator[Lake]:
-    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("cdc", STORES, 1), TopicConfig("logs", 1, 1)]) as tube:
+    with EmbeddedTubeMQ(tmp_path / "tube", [TopicConfig("cdc", STORES, 1), TopicConfig("logs", STORES, 1)]) as tube:
         yield Lake(tube, delta_spark, tmp_path)
 
 
