@@ -112,8 +112,8 @@ class DeltaLog:
             found = [] if self.handle is None else list(self._last(self.handle.version(), limit))
         if self.handle is not None and not found:
             raise LogError(
-                f"the newest commit of {self.where} is missing from its log, and only a checkpoint is left. Copy the "
-                "rows into a new table, or remove this one"
+                f"the newest commit of {self.where} is missing from its log, and only a checkpoint is left. Move the "
+                "table away: the job then makes a new one, and reads again what the brokers still hold"
             )
         self._entries = {entry.version: entry for entry in found[:_MOST_ENTRIES]}
         return found
