@@ -60,7 +60,7 @@ def retry(writer: Writer, reason: str | None, *, dry_run: bool = False) -> Retri
             writer.confirm(writer.sink.read_state())
     raise ConfigurationError(
         f"other runs of group {writer.settings.consumer_group} wrote to {writer.sink.where} during each of {TRIES} "
-        "tries; nothing was moved. Try again, or stop the job while you retry"
+        "tries; nothing was moved there. Try again, or stop the job while you retry"
     )
 
 
