@@ -114,7 +114,7 @@ _LOST: Final = Metric(
     "tubeclient_lost_messages_total",
     "counter",
     (_TOPIC, _GROUP),
-    "Messages that expired before they were read, at most; skipped or raised as DataLoss.",
+    "Upper bound of messages that expired unread: skipped, or raised as DataLoss.",
 )
 _BAD: Final = Metric(
     "tubeclient_bad_messages_total",
@@ -132,7 +132,7 @@ _LAG: Final = Metric(
     "tubeclient_consumer_lag_messages",
     "gauge",
     (_TOPIC, _GROUP),
-    "Unconfirmed messages in this process's partitions, at most, by the brokers' last answers.",
+    "Upper bound of unconfirmed messages in this process's partitions, by the brokers' last answers.",
 )
 _PARTITIONS: Final = Metric(
     "tubeclient_consumer_partitions", "gauge", (_TOPIC, _GROUP), "Partitions that this process's consumers have."

@@ -40,7 +40,7 @@ _LAST_TRIGGER: Final = _metric(
     "gauge",
     "When the job last checked for new rows, in seconds since 1970. Before the first check: when the job started.",
 )
-_BEHIND: Final = _metric("rows_behind", "gauge", "Rows left to read after the last batch, at most.")
+_BEHIND: Final = _metric("rows_behind", "gauge", "Upper bound of rows left to read after the last batch.")
 QUERY_METRICS: Final = (_ROWS, _BATCHES, _BAD, _SECONDS, _LAST_BATCH, _LAST_TRIGGER, _BEHIND)
 """All metrics of the job; its rounds are batches of a query."""
 
