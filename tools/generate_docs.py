@@ -19,7 +19,7 @@ def options_page() -> str:
     """The text of docs/options.md."""
     return (
         '# Options of `format("tubeclient")`\n\n'
-        "Generated from `spark_source/options/` by `make docs`. Names may be written in any case. An unknown "
+        "Generated from `spark_source/options/` by `make docs`. Case does not matter in names. An unknown "
         "option is an error that names the nearest known one, and so is one of reads in a write, or of writes in a "
         "read. A streaming write also has Spark's own `checkpointLocation` and `queryName`.\n\n" + markdown()
     )

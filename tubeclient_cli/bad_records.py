@@ -32,7 +32,7 @@ _TIMES: Final = ["%Y-%m-%dT%H:%MZ", "%Y-%m-%d"]
 
 Settings = Annotated[Path, typer.Option(help="The job's TOML file.")]
 PartOfReason = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only records whose reason contains this text, in any case.")
+    str | None, typer.Option(metavar="TEXT", help="Only records whose reason contains this text, ignoring case.")
 ]
 
 

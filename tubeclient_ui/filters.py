@@ -94,7 +94,7 @@ class MessageFilter:
         True
 
     Args:
-        text: A piece of the value, or of an attribute as key=value, in any case.
+        text: A piece of the value, or of an attribute as key=value, ignoring case.
         regex: A regular expression of RE2, for the same.
         path: A JSON path, alone or compared with a value.
 

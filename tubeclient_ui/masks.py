@@ -33,7 +33,7 @@ class Masks:
         {'value': '{"card": "***", "note": "***"}'}
 
     Args:
-        texts: Names of fields, in any case, and patterns between slashes.
+        texts: Names of fields, ignoring case, and patterns between slashes.
 
     Raises:
         ConfigurationError: A text is empty, or a pattern is none of RE2's.

@@ -38,7 +38,7 @@ class Option:
     """For tests: accepted, and in no list."""
 
     def matches(self, key: str) -> bool:
-        """Whether `key`, in any case, names this option."""
+        """Whether `key`, ignoring case, names this option."""
         wanted = self.name.lower()
         if wanted.endswith("*"):
             return key.lower().startswith(wanted[:-1]) and len(key) >= len(wanted)

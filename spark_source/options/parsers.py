@@ -193,7 +193,7 @@ def moment_ms(text: str, where: str, zone: tzinfo = UTC) -> int | None:
 
 
 def choice(*words: Word) -> Callable[[str], Word]:
-    """Return a parser of one of `words`, in any case."""
+    """Return a parser of one of `words`, ignoring case."""
 
     def parse(value: str) -> Word:
         for word in words:

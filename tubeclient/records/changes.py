@@ -64,7 +64,7 @@ class Rows:
         self._no_values = dict.fromkeys(column.name for column in self._columns)
 
     def nothing(self, operation: str, order: Order) -> list[Row]:
-        """Of a message that changes no row. With keys a truncated table is bad: its rows would stay."""
+        """Of a message without rows. With keys a truncated table is bad: its rows would stay."""
         if operation == "truncate" and self._keys:
             raise BadRecord(_TRUNCATED)
         return [{**self._no_values, "change": _change(operation, [], order, 0)}]

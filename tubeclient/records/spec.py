@@ -215,7 +215,7 @@ def _column(name: str, kind: pa.DataType, top: str, depth: int) -> Column:
 
 
 def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
-    """An option that is true or false, in any case. ConfigurationError: another text."""
+    """An option that is true or false, ignoring case. ConfigurationError: another text."""
     text = options.get(name, default).strip().lower()
     if text not in ("true", "false"):
         raise ConfigurationError(f"{name} is {options[name]!r}; write true or false")
