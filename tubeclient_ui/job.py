@@ -66,6 +66,13 @@ class JobFile:
         given = {**self.given, "source_options": {**source_options, **self.given["source_options"]}}
         return load_settings(self.path, given, self.defaults)
 
+    def has_streams(self) -> bool:
+        """Whether the job has a table for each stream, as far as its file can be read."""
+        try:
+            return self.settings().has_streams
+        except ConfigurationError:
+            return False
+
 
 class JobViews:
     """Each method makes a view of a query. They raise TubeError, and SparkBusy until Spark has the answer."""

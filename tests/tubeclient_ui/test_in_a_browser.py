@@ -210,7 +210,7 @@ def test_a_schema_is_tried_while_it_is_typed(desk: Visit) -> None:
     """The address is what is typed, in the other language too, and what works is a file for ingest."""
     page = desk.page
     desk.open("/schema", "Nothing is written")
-    page.get_by_label("Records, one a line").fill('{"id": 7}\n{"id": "x"}')
+    page.get_by_label("Records, one per line").fill('{"id": 7}\n{"id": "x"}')
     page.get_by_label("schema", exact=True).focus()
     page.keyboard.type("id BIGI")
     expect(page.locator("#view .problem")).to_contain_text("BIGI", timeout=120_000)

@@ -36,7 +36,7 @@ BAD = [b"{'id': %d, 'name': 'of quotes'}", b'{"id": "%d"}', b'{"id": %d, "name":
 VIEWS = {
     "job": ("/job", r"\d messages behind.*rows per second.*bad records, %"),
     "bad": ("/bad", "the text is not JSON.*The newest.*1:clicks:0"),
-    "retry": ("/retry?dry=1", "A dry run; bad records that would move"),
+    "retry": ("/retry?dry=1", "Dry run. Bad records that would move"),
     "streams": ("/streams", "this job writes one table"),
 }
 """Path, and what shows that it is there."""

@@ -122,6 +122,7 @@ def test_an_error_of_a_table_is_shown(views: Callable[..., Viewer], monkeypatch:
     assert "delta-rs cannot use s3://lake/&lt;t&gt;: timeout" in viewer.part("/job")
     assert "clicks" in viewer.part("/cluster")
     assert "this job writes one table" in viewer.part("/streams")
+    assert ">Streams</a>" not in viewer.client.get("/job").text
 
 
 def test_while_spark_works_the_page_asks_again(views: Callable[..., Viewer], spark: AtOnce) -> None:
@@ -153,6 +154,7 @@ def test_streams_with_their_counts(views: Callable[..., Viewer], tmp_path: Path)
     assert '<td>views<td class="n">9<td class="n">5<td class="n">0<td class="state down">missing' in text
     assert 'without a data time, all days</small><td class="n">3' in text
     assert "No records" not in text
+    assert ">Streams</a>" in viewer.client.get("/job").text
     assert f"ingest job.toml' --audit URL --since {day.date()}" in text.replace("&#39;", "'")
     assert "No records of this day." not in viewer.part("/streams", day=day.date() - timedelta(days=1))
     assert "write it as 2026-11-21" in viewer.part("/streams", day="yesterday")
@@ -275,10 +277,10 @@ def test_a_retry_is_done_once(views: Callable[..., Viewer], monkeypatch: pytest.
 
     monkeypatch.setattr(Ingest, "retry", retried)
     viewer = views()
-    assert "Reasons with" in viewer.part("/retry", reason="a'b")
+    assert "Reason contains" in viewer.part("/retry", reason="a'b")
     assert asked == []
     text = viewer.part("/retry", reason="a'b", dry=1)
-    assert "bad records that would move: 1,000" in text
+    assert "Bad records that would move: 1,000" in text
     assert "hx-post" not in text
     assert "tubeclient bad-records retry --settings" in text
     assert "--allow-changes lets it" in viewer.post("/retries?plan=x")

@@ -28,7 +28,7 @@ def test_all_of_them_are_searched(many: EmbeddedTubeMQ) -> None:
     """And the oldest is found, when the newest come first; the progress counts them."""
     _, shown = Viewer(settings_of(many)).search(topic="many", text="message 000007", seconds=120)
     assert "1 found, 200,000 messages and" in shown
-    assert "All was searched." in shown
+    assert "Search complete." in shown
     assert shown.count("message 000007") == 1
 
 
@@ -112,4 +112,4 @@ def test_what_is_found_is_bounded_in_bytes(many: EmbeddedTubeMQ, monkeypatch: py
     """However large the messages are."""
     monkeypatch.setattr(search, "_MOST_FOUND_BYTES", 1_000)
     _, shown = Viewer(settings_of(many)).search(topic="many", order="oldest", regex="00$", most=1000, mb=1)
-    assert "That many were wanted." in shown
+    assert "Reached the message limit." in shown

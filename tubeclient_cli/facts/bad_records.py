@@ -7,6 +7,8 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from tubeclient.printable import printable
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -77,10 +79,10 @@ def place_columns() -> dict[str, str]:
 
 
 def _shown(value: bytes | None) -> str | None:
-    """The first bytes as text; what is not printable ASCII as \\x.."""
+    """The first bytes as text; what is not printable UTF-8 as \\x.."""
     if value is None:
         return None
-    text = "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in value[:_SHOWN_BYTES])
+    text = printable(value[:_SHOWN_BYTES].decode(errors="backslashreplace"))
     return text if len(value) <= _SHOWN_BYTES else f"{text}... ({len(value):,} bytes)"
 
 
