@@ -90,6 +90,8 @@ class Page:
             "move": self._moves.planned,
             "schema": self._schema.view,
         }
+        # Once: pages are made on the event loop, which must not wait for the job's file.
+        self._has_streams = options.job is not None and options.job.has_streams()
         if options.job is not None:
             how = options.masks, options.with_messages
             job = JobViews(options.job, self._access, self._history, self._spark, *how)
@@ -189,6 +191,7 @@ class Page:
             here=lambda **names: link(request.url.path.removeprefix(prefix).lstrip("/"), **{**query.all(), **names}),
             query=query,
             options=self._options,
+            has_streams=self._has_streams,
             access=self._access,
             languages=LANGUAGES,
             kinds=KINDS,
