@@ -73,7 +73,7 @@ class DeltaLog:
     def refresh(self) -> DeltaTable | None:
         """The table as it is now; None if there is none."""
         with self.as_log_errors():
-            if self.handle is not None and not self._is_newest(self.handle.version()):
+            if self.handle is not None and not self._is_current(self.handle.version()):
                 try:
                     self.handle.update_incremental()
                 except Exception:  # its versions are gone: another table, or none, is there
@@ -118,13 +118,15 @@ class DeltaLog:
         self._entries = {entry.version: entry for entry in found[:_MOST_ENTRIES]}
         return found
 
-    def _is_newest(self, version: int) -> bool:
-        """Whether no commit follows, as long as `is_same` finds this one afterwards: a log loses its oldest first. This
-        costs a hundredth of delta-rs's look."""
+    def _is_current(self, version: int) -> bool:
+        """Whether the last look read this version, and no commit follows it. That holds if `is_same` finds the version
+        afterwards: a log loses its oldest first. One file is asked for, while delta-rs lists the log."""
         from pyarrow.fs import FileType
 
-        found = self._files.get_file_info(f"{_FOLDER}/{version + 1:020}.json")
-        return self.newest is not None and self.newest.version == version and found.type == FileType.NotFound
+        if self.newest is None or self.newest.version != version:
+            return False
+        following = self._files.get_file_info(f"{_FOLDER}/{version + 1:020}.json")
+        return bool(following.type == FileType.NotFound)
 
     def is_same(self) -> bool:
         """Whether the newest commit of the last look is still there: otherwise another table is."""
