@@ -50,10 +50,8 @@ class Definitions:
         """The keys that events said, by stream."""
         self._written: dict[str, EventColumns] = {}
         """What the table of a stream gets."""
-        self._others: dict[StreamId, frozenset[str]] = {}
-        """The columns of a stream's table that no event has named, in lower case."""
-        self._is_guess: dict[StreamId, bool] = {}
-        """Whether a stream has all columns of its table because nothing says yet which ones events name."""
+        self._in_table: dict[StreamId, tuple[dict[str, str], list[str] | None]] = {}
+        """The columns of a stream's table, and which ones events had named by the table's property; None without it."""
         self._widens: dict[StreamId, tuple[str, ...]] = {}
         """Streams whose columns get wider types, with those that keep theirs, as they partition the table."""
         self.waiting: set[StreamId] = set()
@@ -122,9 +120,7 @@ class Definitions:
         if any(changes_values(kind, found.get(column, kind)) for column, kind in written.types.items()):
             return True
         more = sorted(found.keys() - written.types.keys())
-        if not self._others[name].isdisjoint(map(str.lower, more)):
-            return True
-        if self._is_guess[name] and found and _unordered(written.types) - _unordered(found):
+        if self._own_columns(name).keys() != self._in_table[name][0].keys() & written.types.keys():
             return True
         if more and not self._settings.evolve and found != before:
             _log.warning(
@@ -170,11 +166,8 @@ class Definitions:
         table, own_key, fixed, names = ({}, (), None, ()) if stored is None else json.loads(stored)
         self._written.pop(name, None)  # until it is right, no event changes it
         events = self._of_events.get(name, {})
-        self._is_guess[name] = names is None and not events
-        # Columns that no event has named are not the stream's: whoever added them fills them in.
-        named = _unordered(table if self._is_guess[name] else (*(names or ()), *events))
-        self._others[name] = _unordered(table) - named
-        columns = {column: kind for column, kind in table.items() if column.lower() in named}
+        self._in_table[name] = table, names
+        columns = self._own_columns(name)
         if not columns or self._settings.evolve:
             columns = {**events, **columns}
         if not columns:
@@ -200,10 +193,18 @@ class Definitions:
         self._written[name] = EventColumns(columns, key)
         ddl = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns.items())
         settings = of_stream(self._settings, name, schema=ddl, key=key)
-        if self._is_guess[name]:
+        if names is None and not events:
             return settings
         properties = {**settings.table_properties, NAMED_COLUMNS: json.dumps(sorted(columns))}
         return replace(settings, table_properties=properties)
+
+    def _own_columns(self, name: StreamId) -> dict[str, str]:
+        """The columns of a stream's table that events have named, or all as long as nothing says which. The others are
+        not the stream's: whoever added them fills them in."""
+        table, names = self._in_table[name]
+        events = self._of_events.get(name, {})
+        named = _unordered(table if names is None and not events else [*(names or ()), *events])
+        return {column: kind for column, kind in table.items() if column.lower() in named}
 
     def _wider(
         self, name: StreamId, columns: dict[str, str], events: dict[str, str], key: tuple[str, ...]
